@@ -1,0 +1,63 @@
+"""This module is the door to the environment and to other processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
+
+
+class Environment:
+    """The variables of this process, and which of them were asked for.
+
+    Cargo reruns a build script only for variables that it announced, so every read goes through `get`, and the names that
+    were read, set or not, become rerun-if-env-changed lines.
+    """
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = dict(variables)
+        self._names_read: set[str] = set()
+
+    def get(self, name: str) -> str | None:
+        """The value, or None when unset; the name is remembered."""
+        self._names_read.add(name)
+        return self._variables.get(name)
+
+    def peek(self, name: str) -> str | None:
+        """The value without remembering the name: for what cargo sets itself (OUT_DIR, CARGO_*) and for PATH.
+
+        PATH differs between shells, editors and CI steps that mean the same tools; announcing it makes cargo rerun for
+        nothing. What was found through it is announced as files instead.
+        """
+        return self._variables.get(name)
+
+    @property
+    def names_read(self) -> frozenset[str]:
+        return frozenset(self._names_read)
+
+    def copy(self) -> dict[str, str]:
+        """All variables, for a child process."""
+        return dict(self._variables)
+
+
+def run(argv: list[str], *, env: Mapping[str, str], cwd: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a short tool to its end and capture what it prints; OSError when it cannot be started."""
+    import subprocess  # 20 ms that a build with nothing to do does not pay
+
+    return subprocess.run(
+        argv, env=dict(env), cwd=cwd, capture_output=True, text=True, errors="surrogateescape", check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def search_path(name: str, path: str | None) -> list[str]:
+    """Every executable file of that name on PATH, in PATH's order."""
+    found = []
+    for folder in (path or os.defpath).split(os.pathsep):
+        candidate = os.path.join(folder or ".", name)
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            found.append(os.path.abspath(candidate))
+    return found
