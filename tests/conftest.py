@@ -1,0 +1,24 @@
+"""This module offers the scratch crate to every test, and puts tests/support on the path."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+from toolkit import FakeToolkit
+from workspace import Workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    """A crate with no source yet, a fake toolkit on PATH, and an environment with nothing of the caller's in it."""
+    return Workspace(tmp_path)
+
+
+@pytest.fixture
+def toolkit(tmp_path: Path) -> FakeToolkit:
+    return FakeToolkit(tmp_path / "cuda")

@@ -1,0 +1,96 @@
+"""This module installs a toolkit around the fake nvcc: the folders, tools and libraries that discovery looks for."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+SUPPORT = Path(__file__).parent
+ARCHS_13 = "75 80 86 87 88 89 90 100 103 110 120 121"
+ARCHS_12 = "50 52 53 60 61 62 70 72 75 80 86 87 89 90"
+
+# -I and -S halve the interpreter's start; the shebang takes one argument, so they are joined.
+NVCC = """#!{python} -IS
+import sys
+
+sys.path.insert(0, {support!r})
+from fake_nvcc import main
+
+sys.exit(main({version!r}, {archs!r}))
+"""
+
+PROFILE = """TOP              = $(_HERE_)/..
+CICC_PATH        = $(TOP)/nvvm/bin
+INCLUDES        +=  "-I$(TOP)/$(_TARGET_DIR_)/include" $(_SPACE_)
+PTXAS_FLAGS     +=
+"""
+
+CUDA_RUNTIME = '#pragma once\n#include "crt/host_config.h"\nint cuda_runtime;\n'
+EMPTY_ARCHIVE = b"!<arch>\n"
+
+
+class FakeToolkit:
+    """A toolkit at `root`. `library_folder` is where libcudart lies, by the layout: lib64, lib, targets/x86_64-linux/lib."""
+
+    def __init__(self, root: Path, version: str = "13.0.88", archs: str = ARCHS_13, library_folder: str = "lib64") -> None:
+        self.root, self.version, self.archs = root, version, archs
+        self.nvcc = root / "bin/nvcc"
+        self.libraries = root / library_folder
+        self.install()
+
+    def install(self) -> None:
+        for name in ("cudafe++", "fatbinary", "ptxas", "nvlink"):
+            self.put(f"bin/{name}", f"#!/bin/sh\n# {name} {self.version}\n", mode=0o755)
+        self.put("nvvm/bin/cicc", f"#!/bin/sh\n# cicc {self.version}\n", mode=0o755)
+        self.put("bin/nvcc.profile", PROFILE)
+        self.put("nvvm/libdevice/libdevice.10.bc", f"libdevice {self.version}\n")
+        include = "targets/x86_64-linux/include" if "targets" in str(self.libraries) else "include"
+        self.put(f"{include}/cuda_runtime.h", CUDA_RUNTIME)
+        self.put(f"{include}/crt/host_config.h", f'#pragma once\nchar const *CUDART = "{self.version}";\n')
+        if include != "include":
+            (self.root / "include").symlink_to(include)
+        self.libraries.mkdir(parents=True, exist_ok=True)
+        for name in ("libcudart_static.a", "libcudadevrt.a"):
+            (self.libraries / name).write_bytes(EMPTY_ARCHIVE)
+        (self.libraries / "libcudart.so").write_bytes(b"")
+        (self.libraries / "stubs").mkdir(exist_ok=True)
+        (self.libraries / "stubs/libcuda.so").write_bytes(b"")
+        self.install_nvcc()
+
+    def install_nvcc(self, version: str | None = None) -> None:
+        self.version = version or self.version
+        text = NVCC.format(python=sys.executable, support=str(SUPPORT), version=self.version, archs=self.archs)
+        self.put("bin/nvcc", text, mode=0o755)
+
+    def put(self, name: str, text: str, mode: int = 0o644) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        path.chmod(mode)
+        return path
+
+
+def install_wrapper(path: Path, nvcc: Path) -> Path:
+    """A shell script that is called nvcc and runs the real one, as distributions install it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!/bin/sh\nexec {nvcc} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def install_host_compiler(path: Path, marker: str = "one") -> Path:
+    """A host compiler that answers as the machine's own, and whose bytes a test can change."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    real = shutil.which("g++") or shutil.which("gcc") or "/usr/bin/cc"
+    path.write_text(f'#!/bin/sh\n# {marker}\nexec {real} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def run_nvcc(toolkit: FakeToolkit, *argv: str, cwd: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """One direct call of the fake, for its own tests."""
+    return subprocess.run(
+        [str(toolkit.nvcc), *argv], cwd=cwd, env=env, capture_output=True, text=True, check=False, errors="surrogateescape"
+    )
