@@ -19,6 +19,8 @@ _MARK = "#$ "
 _FILTER_DEPENDENCIES = "-- Filter Dependencies --"
 """Not a command: nvcc merges the depfiles of its passes itself."""
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_REDIRECTION = re.compile(r"\s+> \S.*_stdout 2>.*_stderr\s*$")
+"""With -t N nvcc gathers each step's output in files whose names differ from run to run."""
 _TEMPORARY_FOLDER = re.compile(r'-o "([^"]*/)tmpxft_')
 _TEMPORARY_NAME = re.compile(r"tmpxft_[0-9a-f]+_[0-9a-f]+")
 
@@ -58,7 +60,7 @@ def parse(stderr: str) -> DryRun:
         if variable:
             variables[variable[1]] = variable[2]  # a later line overrides: _TARGET_SIZE_ is printed twice
         elif not text.startswith(_FILTER_DEPENDENCIES):
-            commands.append(text.rstrip())
+            commands.append(_REDIRECTION.sub("", text).rstrip())
     return DryRun(variables, tuple(commands))
 
 
