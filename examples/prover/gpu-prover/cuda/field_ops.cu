@@ -35,8 +35,8 @@ static __global__ void sum_products(const uint64_t *left, const uint64_t *right,
         *result = partial[0];
 }
 
-static __global__ void divide(const uint64_t *values, const uint64_t *domain, uint64_t value, uint64_t point, uint64_t *result,
-                       uint32_t size)
+static __global__ void divide(const uint64_t *values, const uint64_t *domain, uint64_t value, uint64_t point,
+                              uint64_t *result, uint32_t size)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < size)

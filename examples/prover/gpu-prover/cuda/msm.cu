@@ -8,7 +8,8 @@ using curve::Projective;
 
 // One thread a bucket. It reads all scalars: more work than sorting them first, but no atomics, the same order of
 // additions each time, and short vectors hardly notice.
-static __global__ void fill_buckets(const uint64_t *scalars, const curve::Affine *points, uint32_t size, Projective *buckets)
+static __global__ void fill_buckets(const uint64_t *scalars, const curve::Affine *points, uint32_t size,
+                                    Projective *buckets)
 {
     const uint32_t window = blockIdx.x;
     const uint32_t bucket = threadIdx.x;

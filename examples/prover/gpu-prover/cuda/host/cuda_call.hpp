@@ -1,4 +1,4 @@
-// How host code calls CUDA: every result is looked at, and the first failure is returned up to the caller of the library.
+// How host code calls CUDA: every result is looked at, and the first failure goes up to the library's caller.
 #pragma once
 
 #include <cstddef>
