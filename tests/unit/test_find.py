@@ -156,6 +156,16 @@ def test_two_explicit_choices_that_disagree_make_a_note(machine: Machine, tmp_pa
     assert "CUDA_HOME leads to another one, " + second in found.notes[0]
 
 
+def test_the_setting_that_overrides_a_variable_makes_a_note_but_another_nvcc_on_path_does_not(
+    machine: Machine, tmp_path: Path
+) -> None:
+    toolkit(tmp_path / "T1")
+    second = toolkit(tmp_path / "T2")
+    assert machine.find(str(tmp_path / "T1"), PATH=os.path.dirname(second)).notes == ()
+    (note,) = machine.find(str(tmp_path / "T1"), CUDA_HOME=str(tmp_path / "T2"), PATH=os.path.dirname(second)).notes
+    assert "from the `toolkit` setting; CUDA_HOME leads to another one" in note
+
+
 def test_an_unusable_choice_that_does_not_decide_makes_a_note(machine: Machine, tmp_path: Path) -> None:
     found = machine.find(NVCC=toolkit(tmp_path / "T1"), CUDA_HOME="/nowhere")
     assert found.notes == ("CUDA_HOME is '/nowhere', which does not exist; it is not used, for NVCC comes first",)
