@@ -1,0 +1,128 @@
+"""This module is the command line; each command is a few lines over the module that does the work.
+
+argparse, not click: a build script pays the import at every run, and click's costs 40 ms more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from cudabuild import __version__
+from cudabuild.errors import CudabuildError
+from cudabuild.host import Environment
+
+
+def main(argv: Sequence[str], env: Environment) -> int:
+    """Run one command; the exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments, env)
+    except CudabuildError as error:
+        print(f"cudabuild: error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code
+
+
+def run() -> None:
+    """The `cudabuild` program."""
+    sys.exit(main(sys.argv[1:], Environment(os.environ)))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="cudabuild", allow_abbrev=False,
+        description="Build CUDA kernels for a Cargo crate, and rebuild them exactly when what they read changes.",
+        epilog="Exit codes: 0 done, 1 build failed, 2 configuration, 3 toolchain, 4 inputs kept changing, 130/143 signals.",
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"cudabuild {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _build_command(commands.add_parser(
+        "build", allow_abbrev=False, help="bring the library up to date (what build.rs calls)",
+        description="Compile what is not up to date into lib<name>.a. Under cargo (OUT_DIR is set) cargo's directives go to "
+        "stdout; by hand a summary does, or the report as JSON.",
+    ))  # fmt: skip
+    init = commands.add_parser(
+        "init", allow_abbrev=False, help="write build.rs and cudabuild.toml into a crate",
+        description="Write build.rs and cudabuild.toml into a crate; asks before it overwrites.",
+    )  # fmt: skip
+    init.add_argument("folder", nargs="?", default=".", help="the crate (default: this folder)")
+    init.add_argument("--force", action="store_true", help="overwrite without asking")
+    init.set_defaults(run=_init)
+    doctor = commands.add_parser(
+        "doctor", allow_abbrev=False, help="what is found, from where, what is wrong, and the cure",
+        description="Look at the toolkit, the host compiler, ninja, cargo and the environment. Needs none of them.",
+    )  # fmt: skip
+    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
+    doctor.set_defaults(run=_doctor)
+    return parser
+
+
+def _build_command(parser: argparse.ArgumentParser) -> None:
+    place = parser.add_argument_group("where")
+    place.add_argument("--manifest-dir", metavar="DIR", help="the crate (default: cargo's, else the nearest one upwards)")
+    place.add_argument("--out", metavar="DIR", help="output folder (default: OUT_DIR, else <target>/cudabuild/<crate>)")
+    adds = parser.add_argument_group("added to the configuration (write values that begin with - as --flag=-lineinfo)")
+    for name, what in (
+        ("source", "GLOB"), ("include", "DIR"), ("system-include", "DIR"), ("define", "NAME[=VALUE]"), ("arch", "ARCH"),
+        ("flag", "FLAG"), ("host-flag", "FLAG"), ("feature", "NAME"),
+    ):  # fmt: skip
+        adds.add_argument(f"--{name}", metavar=what, action="append", default=[])
+    for name, what in (("profile", "NAME"), ("toolkit", "PATH"), ("host-compiler", "PATH")):
+        adds.add_argument(f"--{name}", metavar=what)
+    adds.add_argument("--jobs", "-j", metavar="N", type=int)
+    parser.add_argument("--json", action="store_true", help="print the report as JSON (by hand only)")
+    parser.set_defaults(run=_build)
+
+
+def _build(arguments: argparse.Namespace, env: Environment) -> int:
+    started = time.monotonic()
+    from cudabuild.cargo.places import find_places
+    from cudabuild.config.schema import Overrides
+    from cudabuild.pipeline import build
+    from cudabuild.report import output
+
+    places = find_places(arguments.manifest_dir, arguments.out, env, os.getcwd())
+    names = ("source", "include", "system_include", "define", "arch", "flag", "host_flag", "feature")
+    overrides = Overrides(
+        **{name: tuple(getattr(arguments, name)) for name in names},
+        profile=arguments.profile, toolkit=arguments.toolkit, host_compiler=arguments.host_compiler, jobs=arguments.jobs,
+    )  # fmt: skip
+    with output.progress(hidden=places.cargo or arguments.json) as progress:
+        result = build(places, overrides, env, progress, started)
+    if places.cargo:
+        output.for_cargo(result, env.peek("CARGO_PKG_RUST_VERSION"))
+    elif arguments.json:
+        output.for_tools(result)
+    else:
+        output.for_people(result)
+    return result.error.exit_code if result.error is not None else 0
+
+
+def _init(arguments: argparse.Namespace, _env: Environment) -> int:
+    from cudabuild.scaffold import init
+
+    def ask(question: str) -> bool:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+    for line in init(arguments.folder, arguments.force, ask):
+        print(line)
+    return 0
+
+
+def _doctor(arguments: argparse.Namespace, env: Environment) -> int:
+    from cudabuild import doctor
+
+    return doctor.run(env, as_json=arguments.json)
+
+
+if __name__ == "__main__":
+    run()

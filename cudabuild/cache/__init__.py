@@ -1,0 +1,1 @@
+"""This package judges freshness: the key of each unit, and what earlier builds left under it."""

@@ -1,0 +1,137 @@
+"""This module makes the Reading of a compile from what nvcc reported, and tells whether an earlier one is still true."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from cudabuild.cache.keys import KeyChange, Reading
+from cudabuild.files import Digests, read
+from cudabuild.graph.search import Search, shadows
+from cudabuild.graph.texts import Text, examine
+from cudabuild.roots import Roots
+
+
+class Disk:
+    """The present state of the files that readings name: digests, existence and texts, each asked for once a build."""
+
+    def __init__(self, digests: Digests) -> None:
+        self._digests = digests
+        self._current: dict[str, str | None] = {}
+        self._exists: dict[str, bool] = {}
+        self._texts: dict[str, Text] = {}
+
+    def digest(self, path: str) -> str | None:
+        if path not in self._current:
+            self._current[path] = self._digests.of(path)
+        return self._current[path]
+
+    def exists(self, path: str) -> bool:
+        if path not in self._exists:
+            self._exists[path] = os.path.exists(path)
+        return self._exists[path]
+
+    def text(self, path: str) -> Text:
+        if path not in self._texts:
+            self._texts[path] = examine(read(path) or b"")
+        return self._texts[path]
+
+    def forget(self) -> None:
+        """Look again from here on: compilers ran meanwhile."""
+        self._current.clear()
+        self._exists.clear()
+        self._texts.clear()
+
+
+class Incomplete(Exception):
+    """A file that the compiler reported is not there: it was removed meanwhile."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+def take(reported: Sequence[str], search: Search, disk: Disk, roots: Roots) -> tuple[Reading, tuple[str, ...]]:
+    """The reading of a compile that just ended; `reported` are the depfile's names, as nvcc spelled them.
+
+    Also returns the paths that exist where a header might have been found first. If one came to exist while the compiler ran,
+    the compile may or may not have seen it, which is for the caller to judge.
+
+    Raises Incomplete when a reported file is gone and no `#line` explains its name.
+    """
+    paths = list(dict.fromkeys(roots.absolute(name) for name in reported))
+    missing = [path for path in paths if disk.digest(path) is None]
+    paths = [path for path in paths if disk.digest(path) is not None]
+    phantoms = {roots.absolute(name) for path in paths for name in disk.text(path).line_names} if missing else set()
+    for path in missing:
+        if path not in phantoms:
+            raise Incomplete(path)
+    paths += _copies(paths, search, disk)
+    looked_at: dict[str, None] = {}
+
+    def exists(path: str) -> bool:
+        if disk.exists(path):
+            looked_at[path] = None
+            return True
+        return False
+
+    absent = shadows(paths, search, exists)
+    present: set[str] = set()
+    untracked: list[str] = []
+    for path in paths:
+        text = disk.text(path)
+        builtin = search.is_builtin(path)
+        for mention in text.probes:
+            _probe(search.candidates(mention, path), exists, absent, present)
+        if text.computed_probe and not builtin:
+            untracked.append(f"{roots.logical(path).removeprefix('@crate/')} uses __has_include with a computed name")
+        if text.includes_binary and not builtin:
+            untracked.append(f"{roots.logical(path).removeprefix('@crate/')} reads files by .incbin")
+    # A phantom that comes to exist may be a file that is read after all.
+    absent.update(missing)
+    reading = Reading(
+        files=tuple((roots.logical(path), disk.digest(path) or "") for path in paths),
+        absent=tuple(sorted(roots.logical(path) for path in absent)),
+        present=tuple(sorted(roots.logical(path) for path in present - set(paths))),
+        untracked=tuple(untracked),
+    )
+    return reading, tuple(path for path in looked_at if os.path.isfile(path))
+
+
+def changes(reading: Reading, disk: Disk, real: Callable[[str], str]) -> tuple[KeyChange, ...]:
+    """What is no longer true of a reading; empty when a compile would read the same again."""
+    found = [
+        KeyChange("file", name, digest, now)
+        for name, digest in reading.files
+        if (now := disk.digest(real(name))) != digest
+    ]
+    found += [KeyChange("absent", name) for name in reading.absent if disk.exists(real(name))]
+    found += [KeyChange("present", name) for name in reading.present if not disk.exists(real(name))]
+    found += [KeyChange("untracked", reason) for reason in reading.untracked]
+    return tuple(found)
+
+
+def _copies(paths: Sequence[str], search: Search, disk: Disk) -> list[str]:
+    """Headers that gcc skipped, and so nvcc did not report, because `#pragma once` took them for a file seen before: it
+    compares content, size and whole-second mtime, and a git checkout makes many equal files of one second."""
+    once = {disk.digest(path) for path in paths if disk.text(path).pragma_once}
+    if not once:
+        return []
+    known = {os.path.realpath(path) for path in paths}
+    found: dict[str, None] = {}
+    for path in paths:
+        if search.is_builtin(path):
+            continue
+        for mention in disk.text(path).includes:
+            target = next((place for place in search.candidates(mention, path) if os.path.isfile(place)), None)
+            if target is not None and os.path.realpath(target) not in known and disk.digest(target) in once:
+                found[target] = None
+    return list(found)
+
+
+def _probe(places: Sequence[str], exists: Callable[[str], bool], absent: set[str], present: set[str]) -> None:
+    for place in places:
+        if exists(place):
+            present.add(place)
+            return
+        absent.add(place)

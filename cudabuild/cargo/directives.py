@@ -1,0 +1,97 @@
+"""This module makes the lines that a build script prints for cargo.
+
+Cargo reruns the script when a listed path is newer than its last start, and for every listed path that does not exist; a listed
+folder stands for all that is below it; there are no globs. So a line names an existing file that was read, or a folder where a
+new file could matter, and never what the build itself writes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from cudabuild.files import within
+
+
+class Directive(msgspec.Struct, frozen=True):
+    """`key=value` after the prefix."""
+
+    key: str
+    value: str
+
+
+def rerun_if_changed(files: Iterable[str], folders: Iterable[str], own: Sequence[str]) -> tuple[Directive, ...]:
+    """One line for each existing file and folder, absolute; `own` are the folders that builds write to."""
+    paths = {_normal(file) for file in files if os.path.isfile(file)}
+    paths = {path for path in paths if _is_printable(path) and not any(within(path, folder) for folder in own)}
+    watched = {_normal(folder) for folder in folders if _is_watchable(folder, own)}
+    return tuple(Directive("rerun-if-changed", path) for path in (*sorted(paths), *sorted(watched)))
+
+
+def rerun_if_env_changed(names: Iterable[str]) -> tuple[Directive, ...]:
+    """Every variable that was read, set or not. Cargo announces its own (CARGO_*, OUT_DIR, …) by itself."""
+    return tuple(Directive("rerun-if-env-changed", name) for name in sorted(names))
+
+
+def link(archive: str, name: str, cudart: str, library_dir: str | None, extra: Sequence[str]) -> tuple[Directive, ...]:
+    """The lines that link the archive: the archive first, then what it needs, in the order that GNU ld wants.
+
+    libcudart_static needs dl, rt and pthread, which are libraries of their own before glibc 2.34; the host code that nvcc
+    makes needs libstdc++ for guards, exceptions and unwinding.
+    """
+    lines = [
+        Directive("rustc-link-search", f"native={os.path.dirname(archive)}"),
+        Directive("rustc-link-lib", f"static={name}"),
+    ]
+    if library_dir is not None:
+        lines.append(Directive("rustc-link-search", f"native={library_dir}"))
+    lines += [Directive("rustc-link-lib", library) for library in extra]
+    if cudart == "static":
+        lines.append(Directive("rustc-link-lib", "static=cudart_static"))
+        lines += [Directive("rustc-link-lib", f"dylib={library}") for library in ("dl", "rt", "pthread")]
+    elif cudart == "shared":
+        lines.append(Directive("rustc-link-lib", "dylib=cudart"))
+    lines.append(Directive("rustc-link-lib", "dylib=stdc++"))
+    return tuple(lines)
+
+
+def warning(text: str) -> Directive:
+    """A line that cargo shows. It shows one line only."""
+    return Directive("warning", " ".join(text.split()))
+
+
+def render(directives: Iterable[Directive], rust_version: str | None) -> str:
+    """The text for stdout. `cargo::` is an error in a package whose rust-version is older than 1.77, which is when it came;
+    all of these keys are also known with one colon."""
+    prefix = "cargo:" if _older(rust_version, (1, 77)) else "cargo::"
+    return "".join(f"{prefix}{directive.key}={directive.value}\n" for directive in directives)
+
+
+def _older(version: str | None, than: tuple[int, int]) -> bool:
+    parts = (version or "").split(".")
+    if len(parts) < 2 or not (parts[0].isdigit() and parts[1].isdigit()):
+        return False
+    return (int(parts[0]), int(parts[1])) < than
+
+
+def _normal(path: str) -> str:
+    """The path without `.` and `..`, unless a symlink on the way makes that another file."""
+    normal = os.path.normpath(path)
+    return normal if os.path.exists(normal) and os.path.samefile(normal, path) else path
+
+
+def _is_printable(path: str) -> bool:
+    """Cargo trims a line's end and reads up to a newline."""
+    return path == path.strip() and "\n" not in path
+
+
+def _is_watchable(folder: str, own: Sequence[str]) -> bool:
+    """An existing folder that holds nothing that changes by itself: no output of ours, no git database."""
+    return (
+        os.path.isdir(folder)
+        and _is_printable(folder)
+        and not os.path.exists(os.path.join(folder, ".git"))
+        and not any(within(path, _normal(folder)) or within(_normal(folder), path) for path in own)
+    )

@@ -1,0 +1,68 @@
+"""This module says where a build is: the crate, its workspace's target folder, OUT_DIR."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from cudabuild.errors import ConfigError
+from cudabuild.files import read
+from cudabuild.host import Environment
+
+
+class Places(msgspec.Struct, frozen=True):
+    """Absolute folders. `cargo` tells whether cargo runs us as (part of) a build script."""
+
+    crate: str
+    out: str
+    cargo: bool
+
+
+def find_places(manifest_dir: str | None, out: str | None, env: Environment, cwd: str) -> Places:
+    """The crate is the one named, else cargo's, else the nearest one upwards of `cwd`.
+
+    By hand the output goes to <target>/cudabuild/<crate's folder name>, so that `cargo clean` removes it.
+    """
+    crate = _crate(manifest_dir, env, cwd)
+    from_cargo = env.peek("OUT_DIR")
+    if out is None and from_cargo:
+        return Places(crate, os.path.abspath(from_cargo), True)
+    if out is None:
+        out = os.path.join(_target(crate, env), "cudabuild", os.path.basename(crate))
+    return Places(crate, os.path.abspath(os.path.join(cwd, out)), False)
+
+
+def _crate(manifest_dir: str | None, env: Environment, cwd: str) -> str:
+    named = manifest_dir or env.peek("CARGO_MANIFEST_DIR")
+    if named:
+        folder = os.path.abspath(os.path.join(cwd, named))
+        if not os.path.isdir(folder):
+            raise ConfigError(f"the crate's folder {named!r} does not exist", "name the folder that holds Cargo.toml")
+        return folder
+    folder = os.path.abspath(cwd)
+    while True:
+        if any(os.path.isfile(os.path.join(folder, name)) for name in ("cudabuild.toml", "Cargo.toml")):
+            return folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            raise ConfigError(
+                f"there is no Cargo.toml or cudabuild.toml in {cwd} or above it",
+                "run it inside a crate, or name one with --manifest-dir",
+            )
+        folder = parent
+
+
+def _target(crate: str, env: Environment) -> str:
+    """Cargo's target folder: CARGO_TARGET_DIR, else that of the workspace around the crate."""
+    named = env.peek("CARGO_TARGET_DIR")
+    if named:
+        return os.path.abspath(named)
+    root = folder = crate
+    while (parent := os.path.dirname(folder)) != folder:
+        folder = parent
+        manifest = read(os.path.join(folder, "Cargo.toml"))
+        if manifest is not None and b"[workspace" in manifest:
+            root = folder
+            break
+    return os.path.join(root, "target")

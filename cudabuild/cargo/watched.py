@@ -1,0 +1,55 @@
+"""This module lists what cargo has to watch: the files that were read, and the folders where a new file could matter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+import cudabuild
+from cudabuild.cache.record import Made
+from cudabuild.config.schema import BuildConfig
+from cudabuild.graph.units import Unit, glob_folders
+from cudabuild.nvcc.toolchain import Toolchain
+from cudabuild.roots import Roots
+
+
+def files(config: BuildConfig, units: Sequence[Unit], toolchain: Toolchain | None, made: Iterable[Made], roots: Roots) -> set[str]:
+    """The configuration, the sources, every header outside the toolkit and the host compiler, the tools, and cudabuild itself.
+
+    The toolkit's own 1,500 headers are left out: to change them takes another release, which changes the tools.
+    """
+    found = {config.config_file, cudabuild.__file__, *(roots.absolute(unit.source) for unit in units)}
+    if toolchain is None:
+        return found
+    found.update(toolchain.paths)
+    for entry in made:
+        paths = (roots.real(name) for name, _ in entry.reading.files)
+        found.update(path for path in paths if not toolchain.search.is_builtin(path))
+    return found
+
+
+def folders(config: BuildConfig, toolchain: Toolchain | None, made: Iterable[Made], roots: Roots) -> set[str]:
+    """Where a new file could match a glob, or be found before a header that was read."""
+    found = set(glob_folders(config))
+    if toolchain is None:
+        return found
+    missing_folders = {folder for folder in toolchain.search.folders if not os.path.isdir(folder)}
+    for entry in made:
+        for name in entry.reading.absent:
+            path = roots.real(name)
+            # A search folder that does not exist could be anywhere; all of its parent is too much to watch.
+            if path not in missing_folders and not toolchain.search.is_builtin(path):
+                found.add(os.path.dirname(path))
+    return _outermost(found)
+
+
+def _outermost(paths: set[str]) -> set[str]:
+    """Without those below another: cargo looks at a folder with all that is in it."""
+    kept: set[str] = set()
+    for path in sorted(paths):
+        parent = path
+        while (parent := os.path.dirname(parent)) not in kept and parent != os.path.dirname(parent):
+            pass
+        if parent not in kept:
+            kept.add(path)
+    return kept

@@ -1,0 +1,74 @@
+"""This module is the compiler's search for headers: where a name is looked for, and where a new file would be found first.
+
+Pure but for one question, whether a path exists, which the caller answers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from cudabuild.files import within
+from cudabuild.graph.texts import Mention
+
+Exists = Callable[[str], bool]
+
+
+class Search(msgspec.Struct, frozen=True):
+    """The folders that are searched for headers, absolute, in order, missing ones included. `builtin` are those of them that
+    belong to the toolkit or to the host compiler: nobody edits there, so they are folded where files are listed one by one."""
+
+    folders: tuple[str, ...]
+    builtin: tuple[str, ...]
+
+    def is_builtin(self, path: str) -> bool:
+        """Whether a file belongs to the toolkit or the host compiler. A folder that the user names inside them is the user's."""
+        best = max((folder for folder in self.folders if within(path, folder)), key=len, default="")
+        named = max((folder for folder in self.builtin if within(path, folder)), key=len, default="")
+        return bool(named) and len(named) >= len(best)
+
+    def candidates(self, mention: Mention, includer: str) -> list[str]:
+        """Every path at which a mentioned header is looked for, in order."""
+        if mention.name.startswith("/"):
+            return [mention.name]
+        folders = ([os.path.dirname(includer)] if mention.quoted else []) + list(self.folders)
+        return [os.path.join(folder, mention.name) for folder in folders]
+
+
+def shadows(files: Iterable[str], search: Search, exists: Exists) -> set[str]:
+    """Paths that must stay absent because a header there would be read in place of one of `files` (absolute, as spelled).
+
+    For a file found in the k-th folder, its name in the folders before it; and its name beside every file of the project, since
+    an `#include "…"` looks beside its includer first. Only the topmost missing part of a path is named: `inc/crt` stands for
+    all of `inc/crt/…` while `inc/crt` does not exist, which keeps the toolkit's 1,500 headers at some hundred paths.
+    """
+    files = list(files)
+    beside = sorted({os.path.dirname(file) for file in files if not search.is_builtin(file)})
+    found: set[str] = set()
+    asked: set[tuple[str, str]] = set()
+    for file in files:
+        for position, folder in enumerate(search.folders):
+            if not within(file, folder):
+                continue
+            name = file[len(folder):].lstrip("/")
+            for earlier in (*search.folders[:position], *beside):
+                if (earlier, name) not in asked:
+                    asked.add((earlier, name))
+                    missing = topmost_missing(earlier, name, exists)
+                    if missing is not None:
+                        found.add(missing)
+    return found
+
+
+def topmost_missing(folder: str, name: str, exists: Exists) -> str | None:
+    """The first part of folder/name that does not exist; None when all of it does. A missing `folder` is named itself."""
+    if not exists(folder):
+        return folder
+    path = folder
+    for part in name.split("/"):
+        path = f"{path}/{part}"
+        if not exists(path):
+            return path
+    return None

@@ -1,0 +1,68 @@
+"""This module finds in a source text what a compiler's dependency list leaves out.
+
+nvcc reports the files that it entered. It does not report `__has_include`, `.incbin`, or a header skipped because
+`#pragma once` took it for a copy of one seen before; and a `#line` can make it report a file that was never read.
+All searches are textual and err towards finding too much, comments included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+_HAS_INCLUDE = re.compile(rb'\b(\w*has_include\w*)[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([^\s)]))', re.IGNORECASE)
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*(?:include|include_next|import)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
+_LINE = re.compile(rb'^[ \t]*#[ \t]*(?:line[ \t]+)?\d+[ \t]+"([^"\n]+)"', re.MULTILINE)
+_INCBIN = re.compile(rb'\.incbin\b')
+
+
+class Mention(msgspec.Struct, frozen=True):
+    """A header's name as written, and whether in quotes (the includer's own folder is searched first)."""
+
+    name: str
+    quoted: bool
+
+
+class Text(msgspec.Struct, frozen=True):
+    """What one file mentions."""
+
+    includes: tuple[Mention, ...]
+    probes: tuple[Mention, ...]
+    """Names that `__has_include` asks for."""
+    computed_probe: bool
+    """`__has_include` of something that only the preprocessor knows."""
+    line_names: tuple[str, ...]
+    """File names in `#line` directives."""
+    includes_binary: bool
+    pragma_once: bool
+
+
+def examine(data: bytes) -> Text:
+    """Search one file's bytes."""
+    data = data.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
+    probes = list(_HAS_INCLUDE.finditer(data)) if b"has_include" in data.lower() else []
+    return Text(
+        includes=_mentions(_INCLUDE.finditer(data), 1),
+        probes=_mentions(probes, 2),
+        # `#define HAS(x) __has_include(x)` computes; a macro of one's own called HAS_INCLUDE(<x>) is taken as a probe itself.
+        computed_probe=any(probe[4] and probe[1] in (b"__has_include", b"__has_include_next") for probe in probes),
+        line_names=tuple(sorted({_decoded(match[1]) for match in _LINE.finditer(data)})),
+        includes_binary=_INCBIN.search(data) is not None,
+        pragma_once=b"pragma once" in data,
+    )
+
+
+def _mentions(matches: Iterable[re.Match[bytes]], group: int) -> tuple[Mention, ...]:
+    found: dict[Mention, None] = {}
+    for match in matches:
+        if match[group]:
+            found[Mention(_decoded(match[group]), True)] = None
+        elif match[group + 1]:
+            found[Mention(_decoded(match[group + 1].strip()), False)] = None
+    return tuple(found)
+
+
+def _decoded(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")

@@ -1,0 +1,88 @@
+"""This module is nvcc's command line: the arguments that decide an object, and those that only say where things go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from cudabuild.config.schema import BuildConfig
+from cudabuild.graph.units import Language, Unit
+from cudabuild.nvcc.archs import Arch
+from cudabuild.nvcc.quoting import define_argument, host_arguments, refuse
+from cudabuild.roots import Roots
+
+# Read by nvcc itself, by the tools through nvcc.profile's `+=`, or by the host compiler (each seen to change a command or an
+# output). PATH and TMPDIR are left out: the tools found are keyed by content, and every compile gets its own TMPDIR.
+ENVIRONMENT = (
+    "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN",
+    "INCLUDES", "SYSTEM_INCLUDES", "LIBRARIES", "PTXAS_FLAGS", "CUDAFE_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "NVLINK_FLAGS",
+    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "SOURCE_DATE_EPOCH",
+)
+
+# Make the host compiler write files that nobody asked for.
+SCRUBBED = ("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES")
+
+
+def flags(
+    config: BuildConfig, archs: Sequence[Arch], ccbin: str | None, roots: Roots, language: Language
+) -> tuple[str, ...]:
+    """The arguments that decide what comes out, in the order nvcc gets them; for a host source without those for CUDA."""
+    out: list[str] = []
+    if ccbin is not None:
+        out += ["-ccbin", ccbin]
+    if language == "cuda":
+        for arch in archs:
+            out += arch.gencode()
+    if language != "c":
+        out.append(f"-std={config.std}")
+    out.append(f"-O{config.opt}")
+    if config.debug:
+        out += ["-g", "-G"] if language == "cuda" else ["-g"]
+    if config.lineinfo and language == "cuda":
+        out.append("-lineinfo")
+    # Rust links position-independent executables by default, and the archive may end in a cdylib.
+    out += ["-Xcompiler", "-fPIC"]
+    for flag in config.host_flags:
+        out += host_arguments(flag, f"{config.config_file}: host-flags")
+    for folder in config.include:
+        out.append("-I" + roots.argument(folder))
+    for folder in config.system_include:
+        out += ["-isystem", roots.argument(folder)]
+    for define in config.define:
+        out.append(define_argument(define, f"{config.config_file}: define"))
+    out += config.flags
+    return tuple(out)
+
+
+def check_paths(config: BuildConfig, units: Sequence[Unit], roots: Roots) -> None:
+    """Raise ConfigError for what nvcc's shell would not hand on as it is; see nvcc.quoting."""
+    refuse("crate", roots.crate, "the crate's folder")
+    refuse("path", os.path.relpath(roots.out, roots.crate), "the output folder, seen from the crate")
+    for unit in units:
+        refuse("path", unit.source, "source")
+    for folder in config.include:
+        refuse("path", roots.argument(folder), f"{config.config_file}: include")
+    for folder in config.system_include:
+        refuse("path", roots.argument(folder), f"{config.config_file}: system-include")
+    for flag in config.flags:
+        refuse("flag", flag, f"{config.config_file}: flags")
+
+
+def compile_command(
+    nvcc: str, flags: Sequence[str], unit: Unit, *, object: str, depfile: str, keep_dir: str, seed: bool
+) -> tuple[str, ...]:
+    """One whole-unit compile.
+
+    --keep gives the intermediate files fixed names instead of nvcc's process id, which otherwise ends up in the object; the
+    seed does the same for units with no external symbol (nvcc 13.0 and newer).
+    """
+    return (
+        nvcc, "-c", *flags,
+        *(("--frandom-seed", unit.name) if seed and unit.language == "cuda" else ()),
+        "--keep", "--keep-dir", keep_dir, "-MD", "-MF", depfile, "-o", object, unit.source,
+    )  # fmt: skip
+
+
+def probe_command(nvcc: str, flags: Sequence[str]) -> tuple[str, ...]:
+    """Ask what nvcc would run, without running it."""
+    return (nvcc, "--dryrun", *flags, "-c", "-x", "cu", "/dev/null", "-o", "probe.o")

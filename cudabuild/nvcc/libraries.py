@@ -1,0 +1,47 @@
+"""This module finds the CUDA runtime library that a Rust program links."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from cudabuild.errors import ToolchainError
+
+
+def cudart_folder(kind: str, library_dirs: Sequence[str], root: str, links: str) -> str:
+    """The folder that really holds libcudart_static.a or libcudart.so.
+
+    nvcc names its folders, but the profile of the 13.0 and 13.1 wheels says lib64 where the wheel has lib. The wheels also have
+    no libcudart.so, only the versioned name, which a linker does not look for: then a link is made in the folder `links`.
+    """
+    wanted = "libcudart_static.a" if kind == "static" else "libcudart.so"
+    root = os.path.normpath(root)
+    folders = [*library_dirs, *(os.path.join(root, name) for name in ("lib64", "lib", "targets/x86_64-linux/lib"))]
+    folders = [folder for folder in dict.fromkeys(folders) if os.path.basename(folder) != "stubs"]
+    for folder in folders:
+        if os.path.isfile(os.path.join(folder, wanted)):
+            return folder
+    if kind == "shared":
+        for folder in folders:
+            versioned = _versioned(folder)
+            if versioned is not None:
+                os.makedirs(links, exist_ok=True)
+                link = os.path.join(links, wanted)
+                if not (os.path.islink(link) and os.readlink(link) == versioned):
+                    if os.path.lexists(link):
+                        os.unlink(link)
+                    os.symlink(versioned, link)
+                return links
+    raise ToolchainError(
+        f"{wanted} is in none of the toolkit's library folders: {', '.join(folders) or '(it names none)'}",
+        "install the toolkit's runtime development package (nvidia-cuda-runtime among the wheels), or set `cudart`",
+    )
+
+
+def _versioned(folder: str) -> str | None:
+    try:
+        names = [name for name in os.listdir(folder) if re.fullmatch(r"libcudart\.so\.[\d.]+", name)]
+    except OSError:
+        return None
+    return os.path.join(folder, min(names, key=len)) if names else None

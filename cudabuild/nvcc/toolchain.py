@@ -1,0 +1,123 @@
+"""This module is the toolchain of one build: which nvcc, what it is made of, and where it looks for headers and libraries.
+
+The answers of the tools are remembered in the build's record, under a digest of everything that decides them, so a build with
+nothing to do starts no process. A tool that is a script can do something else tomorrow with the same bytes, so then it is asked
+each time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from cudabuild.config.schema import BuildConfig
+from cudabuild.errors import ToolchainError
+from cudabuild.files import Digests, digest_text
+from cudabuild.graph.search import Search
+from cudabuild.host import Environment, run, search_path
+from cudabuild.nvcc import archs, arguments, find, hostcxx
+from cudabuild.nvcc.probe import Probe, ask
+from cudabuild.roots import Roots
+
+
+class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
+    """What a build needs to know of its tools. `identity` holds name and content digest of every tool; `paths` the same tools'
+    files, to be announced to cargo."""
+
+    nvcc: str
+    origin: str
+    version: str
+    host_compiler: str
+    host_origin: str
+    archs: tuple[archs.Arch, ...]
+    flags: tuple[str, ...]
+    ccbin: str | None
+    search: Search
+    library_dirs: tuple[str, ...]
+    root: str
+    identity: tuple[tuple[str, str], ...]
+    paths: tuple[str, ...]
+    commands: str
+    probe: Probe
+    warnings: tuple[str, ...]
+
+    @property
+    def takes_seed(self) -> bool:
+        """Whether nvcc has --frandom-seed (13.0 has it, 12.4 has not)."""
+        return int(self.version.split(".")[0]) >= 13
+
+
+def examine(
+    config: BuildConfig, env: Environment, roots: Roots, digests: Digests, known: Sequence[Probe]
+) -> Toolchain:
+    """Find the tools and ask them what they are. ToolchainError or ConfigError when they cannot do what is configured."""
+    found = find.find(config.toolkit, env, crate_root=config.crate_root)
+    host = hostcxx.choose(config.host_compiler, env, crate_root=config.crate_root, flags=config.flags)
+    variables = {name: value for name in arguments.ENVIRONMENT if (value := env.get(name)) is not None}
+    here = digest_text(repr((
+        found.nvcc, digests.of(found.nvcc), digests.of(os.path.join(os.path.dirname(found.nvcc), "nvcc.profile")),
+        variables, env.peek("PATH"), host.path, host.compiler and digests.of(host.compiler),
+    )))  # fmt: skip
+    same_tools = next((probe for probe in known if probe.question.startswith(here) and probe.still_true(digests)), None)
+    version, available = (
+        (same_tools.version, same_tools.available) if same_tools else _version_and_archs(found.nvcc, env)
+    )
+    resolution = archs.resolve(
+        config.arch, available, lambda: _native_archs(env), f"nvcc {version} at {found.nvcc} ({found.origin})"
+    )
+    flags = arguments.flags(config, resolution.archs, host.path, roots, "cuda")
+    question = here + digest_text(repr(flags))
+    probe = next((probe for probe in known if probe.question == question and probe.still_true(digests)), None)
+    if probe is None:
+        probe = ask(question, found, host, flags, version, available, env, roots, digests)
+    return Toolchain(
+        nvcc=found.nvcc, origin=found.origin, version=version,
+        host_compiler=probe.host_compiler, host_origin=host.origin,
+        archs=resolution.archs, flags=flags, ccbin=host.path,
+        search=Search(_absolute(probe.include_dirs, roots), _absolute(probe.builtin_dirs, roots)),
+        library_dirs=probe.library_dirs, root=probe.root,
+        identity=tuple((role, digest) for role, _, digest in probe.tools),
+        paths=tuple(path for _, path, _ in probe.tools),
+        commands=probe.commands, probe=probe,
+        warnings=(*found.notes, *resolution.warnings),
+    )  # fmt: skip
+
+
+def _version_and_archs(nvcc: str, env: Environment) -> tuple[str, tuple[str, ...]]:
+    version = re.search(r"\bV(\d+(?:\.\d+)+)", _output([nvcc, "--version"], env))
+    if version is None:
+        raise ToolchainError(f"{nvcc} does not say its version as nvcc does", "set `toolkit` or NVCC to a CUDA toolkit's nvcc")
+    available = re.findall(r"compute_(\w+)", _output([nvcc, "--list-gpu-arch"], env))
+    return version[1], tuple(available)
+
+
+def _output(argv: list[str], env: Environment) -> str:
+    try:
+        done = run(argv, env=env.copy())
+    except OSError as error:
+        raise ToolchainError(
+            f"{argv[0]} cannot be started: {error.strerror}", "set `toolkit`, NVCC or CUDA_HOME to a working CUDA toolkit"
+        ) from error
+    if done.returncode != 0:
+        raise ToolchainError(
+            f"`{' '.join(argv)}` failed with exit code {done.returncode}: {(done.stderr or done.stdout).strip()}",
+            "`cudabuild doctor` shows which toolkit is found, and from where",
+        )
+    return done.stdout
+
+
+def _native_archs(env: Environment) -> tuple[str, ...]:
+    """The compute capabilities of this machine's GPUs, e.g. ("90",); none when there is no driver."""
+    for program in search_path("nvidia-smi", env.peek("PATH"))[:1]:
+        done = run([program, "--query-gpu=compute_cap", "--format=csv,noheader"], env=env.copy())
+        if done.returncode == 0:
+            found = re.findall(r"^(\d+)\.(\d+)$", done.stdout, re.MULTILINE)
+            return tuple(dict.fromkeys(major + minor for major, minor in found))
+    return ()
+
+
+def _absolute(folders: Sequence[str], roots: Roots) -> tuple[str, ...]:
+    return tuple(roots.absolute(folder).rstrip("/") if folder != "." else roots.crate for folder in folders)

@@ -1,0 +1,128 @@
+"""This module is the folder that one crate is built in: its layout, its lock, and what must not stay in it.
+
+    <out>/lib<name>.a                 the library
+    <out>/cudabuild/record.json       what the last build made, under which keys
+    <out>/cudabuild/report.json       what the last build did
+    <out>/cudabuild/obj/              one object a unit
+    <out>/cudabuild/run-<id>/         the last build's scripts and logs, one folder a compiled unit
+    <out>/cudabuild/lock              held while a build writes here
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from cudabuild.errors import BuildFailed, ConfigError, CudabuildError
+
+
+class OutDir(msgspec.Struct, frozen=True):
+    root: str
+
+    @property
+    def own(self) -> str:
+        return os.path.join(self.root, "cudabuild")
+
+    @property
+    def record(self) -> str:
+        return os.path.join(self.own, "record.json")
+
+    @property
+    def report(self) -> str:
+        return os.path.join(self.own, "report.json")
+
+    @property
+    def objects(self) -> str:
+        return os.path.join(self.own, "obj")
+
+    @property
+    def links(self) -> str:
+        """A folder for library names that the toolkit lacks."""
+        return os.path.join(self.own, "lib")
+
+    def archive(self, name: str) -> str:
+        return os.path.join(self.root, f"lib{name}.a")
+
+    def object(self, unit_name: str) -> str:
+        return os.path.join(self.objects, f"{unit_name}.o")
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the folder against other builds. The kernel frees the lock of a dead holder, so nobody waits for one.
+
+        Cargo never builds into one OUT_DIR twice at a time, so a file system without locks costs nothing but the protection
+        against a build by hand meanwhile.
+        """
+        from filelock import FileLock, Timeout  # 40 ms that a build with nothing to do does not pay
+
+        os.makedirs(self.own, exist_ok=True)
+        lock = FileLock(os.path.join(self.own, "lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            print(f"cudabuild: waiting for another build in {self.root}", file=sys.stderr, flush=True)
+            lock.acquire()
+        except NotImplementedError:
+            yield
+            return
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def new_scratch(self) -> str:
+        """A folder for this build's compiles, under a name that no earlier build used: an nvcc that outlived a killed build
+        cannot write into this one. Those of earlier builds are removed."""
+        self._remove(entry for entry in self._entries(self.own) if entry.startswith("run-"))
+        scratch = os.path.join(self.own, f"run-{os.getpid():x}-{time.time_ns():x}")
+        os.makedirs(scratch)
+        return scratch
+
+    def remove_scratch(self, scratch: str) -> None:
+        self._remove([os.path.basename(scratch)])
+
+    def remove_intermediates(self, scratch: str) -> None:
+        """Keep the scripts and logs of a build that ended; its intermediate files are tens of megabytes a unit."""
+        for attempt in self._entries(scratch):
+            for unit in self._entries(os.path.join(scratch, attempt)):
+                _clear(os.path.join(scratch, attempt, unit, "tmp"))
+
+    def remove_old_objects(self, unit_names: Iterable[str]) -> None:
+        """Sources that are gone leave nothing behind."""
+        current = {f"{name}.o" for name in unit_names}
+        for entry in self._entries(self.objects):
+            if entry not in current:
+                os.unlink(os.path.join(self.objects, entry))
+
+    def _entries(self, folder: str) -> list[str]:
+        return os.listdir(folder) if os.path.isdir(folder) else []
+
+    def _remove(self, names: Iterable[str]) -> None:
+        import shutil
+
+        for name in names:
+            shutil.rmtree(os.path.join(self.own, name), ignore_errors=True)
+
+
+def _clear(folder: str) -> None:
+    import shutil
+
+    if os.path.isdir(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder)
+
+
+def disk_error(error: OSError, out: str) -> CudabuildError:
+    """An operating system's refusal in the folder of the build, in words; other errors are bugs and pass through."""
+    where = str(error.filename or out)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return ConfigError(f"{where} cannot be written: {error.strerror}", f"builds write to {out}; give it to this user")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return BuildFailed(f"{where} cannot be written: {error.strerror}", "free some space and build again")
+    return BuildFailed(f"{where}: {error.strerror or error}", "nothing was published; build again")

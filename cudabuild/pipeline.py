@@ -1,0 +1,200 @@
+"""This module is one build from front to back; each step's result is the next one's argument.
+
+configuration -> units -> toolchain -> record -> decisions -> (missing work) ninja -> archive -> record -> directives -> report
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from cudabuild import archive
+from cudabuild.cache import record as records
+from cudabuild.cache.decisions import Decision, decide
+from cudabuild.cache.keys import Request
+from cudabuild.cache.reading import Disk
+from cudabuild.cache.record import Made, Record
+from cudabuild.cargo import directives, watched
+from cudabuild.cargo.directives import Directive
+from cudabuild.cargo.places import Places
+from cudabuild.compile import Compiled, compile_units, raise_failures
+from cudabuild.config.load import load
+from cudabuild.config.schema import BuildConfig, Overrides
+from cudabuild.errors import CudabuildError
+from cudabuild.files import Digests, write_atomically
+from cudabuild.graph.units import Unit, find_units
+from cudabuild.host import Environment
+from cudabuild.ninja.limit import job_limit
+from cudabuild.ninja.process import Progress, find_ninja, run_ninja
+from cudabuild.nvcc import arguments, libraries
+from cudabuild.nvcc.toolchain import Toolchain, examine
+from cudabuild.outdir import OutDir, disk_error
+from cudabuild.report import compose, schema, summary
+from cudabuild.report.schema import BuildReport
+from cudabuild.roots import Roots
+
+
+class Build(msgspec.Struct, frozen=True, kw_only=True):
+    """What a build did: the report, cargo's lines, and the error that ended it, if one did."""
+
+    report: BuildReport
+    directives: tuple[Directive, ...]
+    error: CudabuildError | None
+
+
+class Known:
+    """What a build has learnt so far. One that fails half-way still reports it, and tells cargo all that was read."""
+
+    def __init__(self, places: Places) -> None:
+        self.roots = Roots(places.crate, places.out)
+        self.config: BuildConfig | None = None
+        self.units: tuple[Unit, ...] = ()
+        self.toolchain: Toolchain | None = None
+        self.decisions: tuple[Decision, ...] = ()
+        self.compiled: Sequence[Compiled] = ()
+        self.record = Record()
+        self.link: tuple[Directive, ...] = ()
+
+
+def build(places: Places, overrides: Overrides, env: Environment, progress: Progress, started: float) -> Build:
+    """Bring the library up to date. `started` is the command's start by time.monotonic()."""
+    out = OutDir(places.out)
+    known = Known(places)
+    error: CudabuildError | None = None
+    try:
+        _bring_up_to_date(places, out, overrides, env, progress, known)
+    except CudabuildError as caught:
+        error = caught
+    except OSError as caught:
+        error = disk_error(caught, places.out)
+    report = compose.report(
+        crate=env.peek("CARGO_PKG_NAME") or os.path.basename(places.crate), out=out, config=known.config,
+        toolchain=known.toolchain, decisions=known.decisions, compiled=known.compiled, error=error,
+        milliseconds=round((time.monotonic() - started) * 1000),
+    )  # fmt: skip
+    try:
+        os.makedirs(out.own, exist_ok=True)
+        write_atomically(out.report, schema.encode(report))
+    except OSError:
+        pass  # the same words go to the terminal; a folder that cannot be written has its own error by now
+    return Build(report=report, directives=_directives(known, report, env), error=error)
+
+
+def _bring_up_to_date(
+    places: Places, out: OutDir, overrides: Overrides, env: Environment, progress: Progress, known: Known
+) -> None:
+    config = known.config = load(places.crate, env, overrides)
+    units = known.units = find_units(config, known.roots)
+    arguments.check_paths(config, units, known.roots)
+    record = known.record = records.load(out.record)
+    digests = Digests(record.digests)
+    toolchain = known.toolchain = examine(config, env, known.roots, digests, record.probes)
+    roots = known.roots = msgspec.structs.replace(known.roots, cuda=toolchain.root)
+    known.decisions = _decide_all(units, config, toolchain, record, out, env, roots, Disk(digests))
+    if not _is_done(known, out, digests):
+        with out.exclusive():
+            _do_missing_work(out, env, progress, known, config, toolchain, digests)
+    elif digests.used() != record.digests or toolchain.probe not in record.probes:
+        with out.exclusive():
+            record = known.record = records.load(out.record)
+            probes = (toolchain.probe,)
+            records.save(out.record, msgspec.structs.replace(record, probes=probes, digests=digests.used()))
+    folder = None
+    if config.cudart != "none":
+        folder = libraries.cudart_folder(config.cudart, toolchain.library_dirs, toolchain.root, out.links)
+    known.link = directives.link(out.archive(config.name), config.name, config.cudart, folder, config.link)
+
+
+def _do_missing_work(
+    out: OutDir, env: Environment, progress: Progress, known: Known, config: BuildConfig, toolchain: Toolchain,
+    digests: Digests,
+) -> None:  # fmt: skip
+    """Under the lock: decide once more, for another build may have done the work while we waited; compile; archive; record."""
+    record = known.record = records.load(out.record)
+    units, roots, disk = known.units, known.roots, Disk(digests)
+    decisions = known.decisions = _decide_all(units, config, toolchain, record, out, env, roots, disk)
+    missing = [decision for decision in decisions if decision.action == "compile"]
+    if missing:
+        known.compiled = _compile(missing, out, env, progress, config, toolchain, roots, disk)
+    earlier = {logical: record.made[logical] for unit in units if (logical := roots.logical(unit.source)) in record.made}
+    fresh = {roots.logical(one.decision.unit.source): one.made for one in known.compiled if one.made is not None}
+    record = msgspec.structs.replace(record, made={**earlier, **fresh}, probes=(toolchain.probe,))
+    try:
+        raise_failures(known.compiled, len(units))
+        members = _members(units, record.made, roots)
+        path = out.archive(config.name)
+        if not archive.is_fresh(path, members, record, digests):
+            archive.make_archive(path, [out.object(unit.name) for unit in units], env)
+            record = msgspec.structs.replace(record, archive=digests.of(path) or "", members=members)
+        out.remove_old_objects(unit.name for unit in units)
+    finally:
+        known.record = record
+        records.save(out.record, msgspec.structs.replace(record, digests=digests.used()))
+
+
+def _decide_all(
+    units: Sequence[Unit], config: BuildConfig, toolchain: Toolchain, record: Record, out: OutDir, env: Environment,
+    roots: Roots, disk: Disk,
+) -> tuple[Decision, ...]:  # fmt: skip
+    variables = tuple((name, value) for name in sorted(arguments.ENVIRONMENT) if (value := env.get(name)) is not None)
+    decisions = []
+    for unit in units:
+        flags = arguments.flags(config, toolchain.archs, toolchain.ccbin, roots, unit.language)
+        request = Request(
+            source=roots.logical(unit.source), flags=tuple(roots.logical_argument(flag) for flag in flags),
+            environment=variables, tools=toolchain.identity, commands=toolchain.commands,
+        )  # fmt: skip
+        made = record.made.get(request.source)
+        decisions.append(decide(unit, flags, request, made, out.object(unit.name), disk, roots))
+    return tuple(decisions)
+
+
+def _is_done(known: Known, out: OutDir, digests: Digests) -> bool:
+    assert known.config is not None
+    if any(decision.action == "compile" for decision in known.decisions):
+        return False
+    members = _members(known.units, known.record.made, known.roots)
+    return archive.is_fresh(out.archive(known.config.name), members, known.record, digests)
+
+
+def _members(units: Sequence[Unit], made: Mapping[str, Made], roots: Roots) -> archive.Members:
+    return tuple((unit.name, made[roots.logical(unit.source)].object) for unit in units)
+
+
+def _compile(
+    missing: Sequence[Decision], out: OutDir, env: Environment, progress: Progress, config: BuildConfig, toolchain: Toolchain,
+    roots: Roots, disk: Disk,
+) -> list[Compiled]:  # fmt: skip
+    ninja = find_ninja(env.peek("PATH"))
+    limit = job_limit(config.jobs, env)
+    variables = {name: value for name, value in env.copy().items() if name not in arguments.SCRUBBED}
+    scratch = out.new_scratch()
+    try:
+        compiled = compile_units(
+            missing, toolchain, folder=scratch, objects=out.objects, roots=roots, disk=disk, pool=limit.pool,
+            run_ninja=lambda file: run_ninja(ninja, file, cwd=roots.crate, env=variables, limit=limit, progress=progress),
+        )  # fmt: skip
+    except BaseException:
+        out.remove_scratch(scratch)
+        raise
+    out.remove_intermediates(scratch)
+    return compiled
+
+
+def _directives(known: Known, report: BuildReport, env: Environment) -> tuple[Directive, ...]:
+    lines: list[Directive] = []
+    if known.config is not None:
+        own = [known.roots.out]
+        made = known.record.made.values()
+        lines += directives.rerun_if_changed(
+            watched.files(known.config, known.units, known.toolchain, made, known.roots),
+            watched.folders(known.config, known.toolchain, made, known.roots), own,
+        )  # fmt: skip
+    lines += directives.rerun_if_env_changed(env.names_read)
+    lines += known.link
+    if known.config is None or known.config.log != "quiet":
+        lines += [directives.warning(text) for text in (*report.warnings, summary.one_line(report))]
+    return tuple(lines)

@@ -1,0 +1,1 @@
+"""This package tells what a build did: one report, for people and for tools."""

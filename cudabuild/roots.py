@@ -1,0 +1,57 @@
+"""This module names paths by what they belong to, so that a key made in one checkout is the same in another."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from cudabuild.files import within
+
+
+class Roots(msgspec.Struct, frozen=True):
+    """The folders that a build knows by role. All absolute; `cuda` is as nvcc spells it (`/opt/cuda/bin/..`)."""
+
+    crate: str
+    out: str
+    cuda: str = ""
+
+    def _named(self) -> list[tuple[str, str]]:
+        pairs = [("@crate", self.crate), ("@out", self.out), ("@cuda", self.cuda)]
+        # OUT_DIR lies below the crate, or the crate below a toolkit's venv: the longest root names a path.
+        return sorted(((name, root) for name, root in pairs if root), key=lambda pair: -len(pair[1]))
+
+    def logical(self, path: str) -> str:
+        """`@crate/…`, `@out/…`, `@cuda/…`, else the path itself; relative paths start at the crate."""
+        path = self.absolute(path)
+        for name, root in self._named():
+            if within(path, root):
+                return name + path[len(root):]
+        return path
+
+    def logical_argument(self, argument: str) -> str:
+        """The same inside a compiler argument such as -I/abs/path."""
+        for name, root in self._named():
+            argument = argument.replace(root + "/", name + "/")
+            if argument.endswith(root):
+                argument = argument[: -len(root)] + name
+        return argument
+
+    def real(self, logical: str) -> str:
+        """The inverse of `logical`: an absolute path."""
+        for name, root in self._named():
+            if within(logical, name):
+                return root + logical[len(name):]
+        return logical
+
+    def absolute(self, path: str) -> str:
+        """Absolute spelling from the crate's folder; `..` is kept, since folders may be symlinks."""
+        return path if path.startswith("/") else os.path.join(self.crate, path)
+
+    def argument(self, path: str) -> str:
+        """How a path is given to nvcc: from the crate's folder when it lies below it, so that __FILE__ and the object do not
+        depend on where the checkout is."""
+        path = os.path.normpath(self.absolute(path)) if ".." not in path.split("/") else self.absolute(path)
+        if within(path, self.crate) and path != self.crate:
+            return path[len(self.crate) + 1:]
+        return "." if path == self.crate else path
