@@ -30,8 +30,8 @@ class Guess(msgspec.Struct, frozen=True):
 
 
 def init(folder: str, force: bool, ask: Callable[[str], bool] | None) -> list[str]:
-    """Write the two files and return what to tell the user. `ask` answers whether a file may be overwritten; None: nobody
-    can be asked. Either every file is written or none."""
+    """Write the two files and return what to tell the user. `ask` answers whether a file may be overwritten; where it is None
+    or its input has ended, nobody can be asked. Either every file is written or none."""
     package = _package(folder)
     guess = guess_sources(folder)
     configured = "cudabuild" in package.get("metadata", {})
@@ -133,9 +133,12 @@ def _build_script(package: dict[str, Any]) -> str:
 
 
 def _may_overwrite(name: str, ask: Callable[[str], bool] | None) -> bool:
-    if ask is None:
-        raise ConfigError(f"{name} is already there, and nobody can be asked", "`cudabuild init --force` overwrites it")
-    return ask(f"{name} is already there. Overwrite it?")
+    try:
+        if ask is not None:
+            return ask(f"{name} is already there. Overwrite it?")
+    except EOFError:
+        pass
+    raise ConfigError(f"{name} is already there, and nobody can be asked", "`cudabuild init --force` overwrites it")
 
 
 def _kept(name: str) -> list[str]:

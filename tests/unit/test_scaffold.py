@@ -141,12 +141,19 @@ def test_a_second_run_has_nothing_to_ask(crate: Path) -> None:
     assert lines[:2] == ["build.rs is up to date", "cudabuild.toml is up to date"]
 
 
+def ended(question: str) -> bool:
+    raise EOFError(question)
+
+
+@pytest.mark.parametrize("ask", [None, ended])
 @pytest.mark.parametrize("name", ["build.rs", "cudabuild.toml"])
-def test_where_nobody_can_be_asked_the_error_names_the_file_and_force(crate: Path, name: str) -> None:
+def test_where_nobody_can_be_asked_the_error_names_the_file_and_force(
+    crate: Path, name: str, ask: Callable[[str], bool] | None
+) -> None:
     put(crate, name, text="mine")
     before = snapshot(crate)
     with pytest.raises(ConfigError) as caught:
-        init(str(crate), force=False, ask=None)
+        init(str(crate), force=False, ask=ask)
     assert name in caught.value.message and "--force" in caught.value.hint
     assert snapshot(crate) == before
 
