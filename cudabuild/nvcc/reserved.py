@@ -15,7 +15,7 @@ _OURS = "remove it: cudabuild itself says what is made and where it goes"
 _DEVICE_LINK = "remove it: relocatable device code and link-time optimization come with a later release"
 
 # Decide what nvcc makes and where it goes. In NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS they would do so behind our back.
-OUTPUT = frozenset("""
+_OUTPUT_NAMES = """
     -o --output-file -odir --output-directory -objtemp --objdir-as-tempdir
     -c --compile -dc --device-c -dw --device-w -E --preprocess -cuda --cuda -cubin --cubin -fatbin --fatbin -ptx --ptx
     -optix-ir --optix-ir -ltoir --ltoir -dlink --device-link -link --link -lib --lib -run --run -r --relocatable-link
@@ -24,7 +24,8 @@ OUTPUT = frozenset("""
     -MT --dependency-target-name
     -keep --keep -keep-dir --keep-dir -save-temps --save-temps -clean --clean-targets -time --time -hls --host-linker-script
     -dryrun --dryrun -optf --options-file -h --help -V --version -code-ls --list-gpu-code -arch-ls --list-gpu-arch
-""".split())
+"""
+OUTPUT = frozenset(_OUTPUT_NAMES.split())
 
 _CURES = {
     **dict.fromkeys(OUTPUT, _OURS),
@@ -39,7 +40,7 @@ _CURES = {
 }  # fmt: skip
 
 # The other options whose value may be the next argument, so that it is not taken for an option itself.
-_TAKES_VALUE = frozenset("""
+_VALUE_NAMES = """
     -include --pre-include -l --library -D --define-macro -U --undefine-macro -I --include-path -isystem --system-include
     -L --library-path -arbin --archiver-binary -cudadevrt --cudadevrt -ldir --libdevice-directory
     -target-dir --target-directory -opt-info --optimization-info -O --optimize -Ofc --Ofast-compile -dopt --dopt
@@ -54,7 +55,8 @@ _TAKES_VALUE = frozenset("""
     -diag-warn --diag-warn -brief-diag --brief-diagnostics -jtd --jump-table-density
     -device-stack-protector --device-stack-protector -compress-mode --compress-mode -frandom-seed --frandom-seed
     -sanitize --sanitize
-""".split())
+"""
+_TAKES_VALUE = frozenset(_VALUE_NAMES.split())
 
 # Options that may have their value glued to them, as in -DX or -O3.
 _GLUED = ("-D", "-U", "-I", "-L", "-l", "-O", "-t", "-m")
