@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cargo
 
 
 def compile_script(source: Path, edition: str, program: Path) -> subprocess.CompletedProcess[str]:
-    command = ["rustc", "--edition", edition, "-D", "warnings", "-o", program, source]
+    command = ["rustc", "--edition", edition, "-D", "warnings", "-o", str(program), str(source)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -64,7 +64,7 @@ class Environment:
         (root / "foreign/msgspec").symlink_to(Path(msgspec.origin).parent)
 
     def install(self, wheel: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "--python", self.python, "install", "--no-deps", "--no-index", "--quiet"]
+        pip = [sys.executable, "-m", "pip", "--python", str(self.python), "install", "--no-deps", "--no-index", "--quiet"]
         run(*pip, wheel, cwd=self.root)
 
     def python_says(self, code: str) -> str:
