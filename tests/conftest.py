@@ -22,3 +22,14 @@ def workspace(tmp_path: Path) -> Workspace:
 @pytest.fixture
 def toolkit(tmp_path: Path) -> FakeToolkit:
     return FakeToolkit(tmp_path / "cuda")
+
+
+@pytest.fixture
+def prover(workspace: Workspace) -> Workspace:
+    """Three kernels: msm and ntt read field.cuh, which reads limbs.cuh; hash reads nothing."""
+    workspace.write("kernels/include/limbs.cuh", "#pragma once\n#define LIMBS 1\n")
+    workspace.write("kernels/include/field.cuh", '#pragma once\n#include "limbs.cuh"\n#define FIELD 1\n')
+    workspace.write("kernels/msm.cu", '#include "field.cuh"\nint msm[] = {FIELD, LIMBS};\n')
+    workspace.write("kernels/ntt.cu", '#include "field.cuh"\nint ntt[] = {FIELD, LIMBS};\n')
+    workspace.write("kernels/hash.cu", "int hash = 7;\n")
+    return workspace
