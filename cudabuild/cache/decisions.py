@@ -39,7 +39,7 @@ def decide(
         )
 
     if made is None:
-        return decision("compile", "never built here")
+        return decision("compile", "first build here")
     changes = request_changes(made.request, request) + reading.changes(made.reading, disk, roots.real)
     if changes:
         return decision("compile", summary(changes), changes)

@@ -21,7 +21,7 @@ def for_cargo(build: Build, rust_version: str | None) -> None:
     _diagnostics(build)
     for unit in build.report.units:
         print(summary.unit_line(unit), file=sys.stderr)
-    print(summary.one_line(build.report), file=sys.stderr)
+    print(f"{build.report.crate}: {summary.one_line(build.report)}", file=sys.stderr)
     _error(build)
     sys.stderr.flush()
     sys.stdout.write(render(build.directives, rust_version))
@@ -42,7 +42,7 @@ def for_people(build: Build) -> None:
     for unit in build.report.units:
         print(summary.unit_line(unit))
     if build.report.units:
-        print(summary.one_line(build.report))
+        print(f"{build.report.crate}: {summary.one_line(build.report)}")
     if build.error is None:
         print(f"  -> {build.report.archive}")
     sys.stdout.flush()

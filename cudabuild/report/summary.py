@@ -6,7 +6,7 @@ from cudabuild.report.schema import BuildReport, UnitReport
 
 
 def one_line(report: BuildReport) -> str:
-    """What the build did and why, in one line: `gpu-prover: compiled msm.cu for sm_90 (ff/field.cuh changed), kept 11 of 12, 3.2 s`."""
+    """What the build did and why: `compiled msm.cu for sm_90 (ff/field.cuh changed), kept 11 of 12 units, 3.2 s`."""
     total = len(report.units)
     compiled = [unit for unit in report.units if unit.action == "compiled"]
     failed = [unit for unit in report.units if unit.action == "failed"]
@@ -19,7 +19,7 @@ def one_line(report: BuildReport) -> str:
         parts.append(f"kept {f'all {total}' if report.kept == total else f'{report.kept} of {total}'} units")
     if report.error is not None and not failed:
         parts.append("failed")
-    return f"{report.crate}: {', '.join(parts)}, {report.milliseconds / 1000:.1f} s"
+    return f"{', '.join(parts)}, {report.milliseconds / 1000:.1f} s"
 
 
 def unit_line(unit: UnitReport) -> str:
