@@ -37,28 +37,35 @@ def run() -> None:
     sys.exit(main(sys.argv[1:], Environment(os.environ)))
 
 
+class _Formatter(argparse.HelpFormatter):
+    """argparse makes a formatter for each option that is declared; asking for the terminal's width would import shutil."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=100)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="cudabuild", allow_abbrev=False,
+        prog="cudabuild", allow_abbrev=False, formatter_class=_Formatter,
         description="Build CUDA kernels for a Cargo crate, and rebuild them exactly when what they read changes.",
         epilog="Exit codes: 0 done, 1 build failed, 2 configuration, 3 toolchain, 4 inputs kept changing, 130/143 signals.",
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"cudabuild {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _build_command(commands.add_parser(
-        "build", allow_abbrev=False, help="bring the library up to date (what build.rs calls)",
+        "build", allow_abbrev=False, formatter_class=_Formatter, help="bring the library up to date (what build.rs calls)",
         description="Compile what is not up to date into lib<name>.a. Under cargo (OUT_DIR is set) cargo's directives go to "
         "stdout; by hand a summary does, or the report as JSON.",
     ))  # fmt: skip
     init = commands.add_parser(
-        "init", allow_abbrev=False, help="write build.rs and cudabuild.toml into a crate",
+        "init", allow_abbrev=False, formatter_class=_Formatter, help="write build.rs and cudabuild.toml into a crate",
         description="Write build.rs and cudabuild.toml into a crate; asks before it overwrites.",
     )  # fmt: skip
     init.add_argument("folder", nargs="?", default=".", help="the crate (default: this folder)")
     init.add_argument("--force", action="store_true", help="overwrite without asking")
     init.set_defaults(run=_init)
     doctor = commands.add_parser(
-        "doctor", allow_abbrev=False, help="what is found, from where, what is wrong, and the cure",
+        "doctor", allow_abbrev=False, formatter_class=_Formatter, help="what is found, from where, what is wrong, and the cure",
         description="Look at the toolkit, the host compiler, ninja, cargo and the environment. Needs none of them.",
     )  # fmt: skip
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")

@@ -76,6 +76,21 @@ class OutDir(msgspec.Struct, frozen=True):
         finally:
             lock.release()
 
+    def keep_report(self, text: bytes) -> None:
+        """Replace report.json. A folder that cannot be written has its own error by now.
+
+        The old one is removed first: to rename over a file, or to truncate it, makes ext4 write to the disk at once, which took
+        longer than all else in a build with nothing to do.
+        """
+        try:
+            os.makedirs(self.own, exist_ok=True)
+            if os.path.lexists(self.report):
+                os.unlink(self.report)
+            with open(self.report, "wb") as file:
+                file.write(text)
+        except OSError:
+            pass
+
     def new_scratch(self) -> str:
         """A folder for this build's compiles, under a name that no earlier build used: an nvcc that outlived a killed build
         cannot write into this one. Those of earlier builds are removed."""

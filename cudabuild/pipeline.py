@@ -24,7 +24,7 @@ from cudabuild.compile import Compiled, compile_units, raise_failures
 from cudabuild.config.load import load
 from cudabuild.config.schema import BuildConfig, Overrides
 from cudabuild.errors import CudabuildError
-from cudabuild.files import Digests, write_atomically
+from cudabuild.files import Digests
 from cudabuild.graph.units import Unit, find_units
 from cudabuild.host import Environment
 from cudabuild.ninja.limit import job_limit
@@ -75,11 +75,7 @@ def build(places: Places, overrides: Overrides, env: Environment, progress: Prog
         toolchain=known.toolchain, decisions=known.decisions, compiled=known.compiled, error=error,
         milliseconds=round((time.monotonic() - started) * 1000),
     )  # fmt: skip
-    try:
-        os.makedirs(out.own, exist_ok=True)
-        write_atomically(out.report, schema.encode(report))
-    except OSError:
-        pass  # the same words go to the terminal; a folder that cannot be written has its own error by now
+    out.keep_report(schema.encode(report))
     return Build(report=report, directives=_directives(known, report, env), error=error)
 
 

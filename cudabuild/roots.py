@@ -39,10 +39,11 @@ class Roots(msgspec.Struct, frozen=True):
 
     def real(self, logical: str) -> str:
         """The inverse of `logical`: an absolute path."""
-        for name, root in self._named():
-            if within(logical, name):
-                return root + logical[len(name):]
-        return logical
+        if not logical.startswith("@"):
+            return logical
+        name, slash, rest = logical.partition("/")
+        root = {"@crate": self.crate, "@out": self.out, "@cuda": self.cuda}.get(name)
+        return logical if root is None else root + slash + rest
 
     def absolute(self, path: str) -> str:
         """Absolute spelling from the crate's folder; `..` is kept, since folders may be symlinks."""

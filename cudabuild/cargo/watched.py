@@ -25,9 +25,8 @@ def files(config: BuildConfig, units: Sequence[Unit], toolchain: Toolchain | Non
     if toolchain is None:
         return found
     found.update(toolchain.paths)
-    for entry in made:
-        paths = (roots.real(name) for name, _ in entry.reading.files)
-        found.update(path for path in paths if not toolchain.search.is_builtin(path))
+    read = {name for entry in made for name, _ in entry.reading.files}
+    found.update(toolchain.search.outside(map(roots.real, read)))
     return found
 
 
@@ -40,11 +39,11 @@ def folders(config: BuildConfig, toolchain: Toolchain | None, made: Iterable[Mad
     search, root = toolchain.search, os.path.normpath(toolchain.root)
     found.update(folder for folder in map(os.path.normpath, search.builtin) if toolchain.root and within(folder, root))
     missing_folders = {folder for folder in search.folders if not os.path.isdir(folder)}
-    for name in {name for entry in made for name in entry.reading.absent}:
-        path = roots.real(name)
+    absent = {name for entry in made for name in entry.reading.absent}
+    for path in search.outside(map(roots.real, absent)):
         # A search folder that does not exist could be anywhere, and all of its parent is too much to watch. So is what is
         # installed on the machine: cargo would walk through it at every build.
-        if path not in missing_folders and not search.is_builtin(path) and not within(path, _INSTALLED):
+        if path not in missing_folders and not within(path, _INSTALLED):
             found.add(os.path.dirname(path))
     return _outermost(found)
 

@@ -29,6 +29,18 @@ class Search(msgspec.Struct, frozen=True):
         named = max((folder for folder in self.builtin if within(path, folder)), key=len, default="")
         return bool(named) and len(named) >= len(best)
 
+    def outside(self, paths: Iterable[str]) -> list[str]:
+        """Those of `paths` that do not belong to the toolkit or the host compiler."""
+        known: dict[str, bool] = {}
+        found = []
+        for path in paths:
+            folder = os.path.dirname(path)
+            if folder not in known:
+                known[folder] = self.is_builtin(folder)
+            if not known[folder]:
+                found.append(path)
+        return found
+
     def candidates(self, mention: Mention, includer: str) -> list[str]:
         """Every path at which a mentioned header is looked for, in order."""
         if mention.name.startswith("/"):
@@ -45,7 +57,7 @@ def shadows(files: Iterable[str], search: Search, exists: Exists) -> set[str]:
     all of `inc/crt/…` while `inc/crt` does not exist, which keeps the toolkit's 1,500 headers at some hundred paths.
     """
     files = list(files)
-    beside = sorted({os.path.dirname(file) for file in files if not search.is_builtin(file)})
+    beside = sorted({os.path.dirname(file) for file in search.outside(files)})
     found: set[str] = set()
     asked: set[tuple[str, str]] = set()
     for file in files:

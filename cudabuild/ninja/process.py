@@ -10,7 +10,8 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -57,11 +58,11 @@ def run_ninja(
     else:
         child["MAKEFLAGS"] = limit.jobserver.makeflags
     words: list[str] = []
-    with _Signals() as signals:
+    with _stopping() as received:
         process = subprocess.Popen(
             argv, cwd=cwd, env=child, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             errors="replace", start_new_session=True, pass_fds=limit.jobserver.descriptors if limit.jobserver else (),
-            preexec_fn=_die_with_parent(),
+            preexec_fn=_die_with_parent(),  # noqa: PLW1509 - a build starts no thread
         )  # fmt: skip
         try:
             assert process.stdout is not None
@@ -74,10 +75,10 @@ def run_ninja(
             process.wait()
         finally:
             if process.poll() is None:
-                _stop(process, signals.number or signal.SIGINT)
+                _stop(process, received[0] if received else signal.SIGINT)
             _end_session(process.pid)
-    if signals.number is not None:
-        raise Interrupted(signals.number)
+    if received:
+        raise Interrupted(received[0])
     return "".join(words)
 
 
@@ -85,27 +86,25 @@ class _Stop(Exception):
     """Leaves the wait for ninja when a signal came."""
 
 
-class _Signals:
-    """While ninja runs, a signal to us leaves the wait instead of ending us; the first one is kept."""
+@contextmanager
+def _stopping() -> Iterator[list[int]]:
+    """While ninja runs, the first signal to us leaves the block instead of ending us, and is kept in the list."""
+    received: list[int] = []
 
-    def __init__(self) -> None:
-        self.number: int | None = None
-        self._before: dict[int, object] = {}
-
-    def __enter__(self) -> _Signals:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        if self.number is None:
-            self.number = number
+    def note(number: int, _frame: FrameType | None) -> None:
+        if not received:
+            received.append(number)
             raise _Stop
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-        return kind is _Stop
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, note) for number in numbers}
+    try:
+        yield received
+    except _Stop:
+        pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _die_with_parent() -> Callable[[], None] | None:

@@ -27,6 +27,7 @@ _WORD = re.compile(
     r"(?:sm_)?(?P<sass>\d{2,3}[af]?)(?P<ptx>\+ptx)?"
     r"|(?P<real>\d{2,3}[af]?)-real"
     r"|(?:compute_(?P<compute>\d{2,3}[af]?)|(?P<virtual>\d{2,3}[af]?)-virtual)",
+    re.ASCII,
 )
 # The first architectures that have the variant. `nvcc --list-gpu-arch` of recent toolkits names only the plain ones.
 _FIRST_WITH = {"a": 90, "f": 100}

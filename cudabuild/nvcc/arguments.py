@@ -57,13 +57,13 @@ def flags(
 def check_paths(config: BuildConfig, units: Sequence[Unit], roots: Roots) -> None:
     """Raise ConfigError for what nvcc's shell would not hand on as it is; see nvcc.quoting."""
     refuse("crate", roots.crate, "the crate's folder")
-    refuse("path", os.path.relpath(roots.out, roots.crate), "the output folder, seen from the crate")
+    refuse("folder", os.path.relpath(roots.out, roots.crate), "the output folder, seen from the crate")
     for unit in units:
-        refuse("path", unit.source, "source")
+        refuse("source", unit.source, "source")
     for folder in config.include:
-        refuse("path", roots.argument(folder), f"{config.config_file}: include")
+        refuse("folder", roots.argument(folder), f"{config.config_file}: include")
     for folder in config.system_include:
-        refuse("path", roots.argument(folder), f"{config.config_file}: system-include")
+        refuse("folder", roots.argument(folder), f"{config.config_file}: system-include")
     for flag in config.flags:
         refuse("flag", flag, f"{config.config_file}: flags")
 
