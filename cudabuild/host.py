@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -43,14 +45,30 @@ class Environment:
         return dict(self._variables)
 
 
-def run(argv: list[str], *, env: Mapping[str, str], cwd: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a short tool to its end and capture what it prints; OSError when it cannot be started."""
+def run(
+    argv: list[str], *, env: Mapping[str, str], cwd: str | None = None, timeout: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a short tool to its end and capture what it prints; OSError when it cannot be started.
+
+    One that takes longer than `timeout` seconds is killed with all that it started: TimeoutError, which is an OSError too.
+    """
     import subprocess  # 20 ms that a build with nothing to do does not pay
 
-    return subprocess.run(
-        argv, env=dict(env), cwd=cwd, capture_output=True, text=True, errors="surrogateescape", check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    with subprocess.Popen(
+        argv, env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        errors="surrogateescape", start_new_session=timeout is not None,
+    ) as process:  # fmt: skip
+        try:
+            stdout, stderr = process.communicate(timeout=timeout)
+        except BaseException as error:
+            if timeout is None:
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)  # a killed script leaves its children behind, who hold the pipes open
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TimeoutError(errno.ETIMEDOUT, f"gave no answer in {timeout:g} s") from None
+            raise
+    return subprocess.CompletedProcess(argv, process.returncode, stdout, stderr)
 
 
 def search_path(name: str, path: str | None) -> list[str]:

@@ -197,13 +197,13 @@ def _notes(chosen: Candidate, toolkit: str | None, env: Environment, crate_root:
     for other in others:
         if other.value == "":
             yield f"{other.origin} is set but empty: taken as unset"
-        elif other.problem is None and not _same_tool(chosen.nvcc, other.nvcc):
+        elif other.problem is None and not same_tool(chosen.nvcc, other.nvcc):
             yield f"nvcc is {chosen.nvcc}, from {chosen.origin}; {other.origin} leads to another one, {other.nvcc}"
         elif other.problem is not None and other.value is not None:
             yield f"{other}; it is not used, for {chosen.origin} comes first"
 
 
-def _same_tool(one: str, other: str) -> bool:
+def same_tool(one: str, other: str) -> bool:
     """Whether two paths are one file, or one is a script that calls the other."""
     ends = os.path.realpath(one), os.path.realpath(other)
     return ends[0] == ends[1] or _calls(ends[0], {other, ends[1]}) or _calls(ends[1], {one, ends[0]})

@@ -20,6 +20,8 @@ _NOT_USABLE = re.compile(r"Failed to preprocess host compiler properties")
 _GCC_TOO_NEW = re.compile(r"unsupported GNU version! gcc versions later than (\d+) are not supported")
 _CLANG_UNFIT = re.compile(r"unsupported (?:\w+ )?clang version!.*?less than (\d+)")
 _COMPLAINT = re.compile(r"(?:nvcc fatal *: *|#error *-*)(.*?)(?: The nvcc flag '-allow|$)", re.MULTILINE)
+_PATIENCE = 10.0
+"""Seconds; an answer takes a hundredth of one."""
 _MACRO = re.compile(r"#define __(GNUC|GNUC_MINOR|clang_major|clang_minor)__ (\d+)")
 
 
@@ -140,8 +142,8 @@ def explain_refusal(stderr: str, compiler: str | None, origin: str, env: Environ
         family, limit = "g++", None
     else:
         return None
-    version = _version(compiler, env) if compiler else None
-    named = f"{compiler or 'gcc'} ({version + ', ' if version else ''}from {origin})"
+    named_version = version(compiler, env) if compiler else None
+    named = f"{compiler or 'gcc'} ({named_version + ', ' if named_version else ''}from {origin})"
     accepted = f"it takes {family} up to {limit}" if limit else "it cannot run it as a C++ compiler"
     return ToolchainError(
         f"nvcc refuses the host compiler {named}: {accepted}\n  nvcc says: {_complaint(stderr)}", _cure(env, family, limit)
@@ -155,10 +157,10 @@ def _complaint(stderr: str) -> str:
     return "; ".join([*missing[:1], *lines[:1]])
 
 
-def _version(compiler: str, env: Environment) -> str | None:
-    """What the compiler's macros say, for nvcc goes by these."""
+def version(compiler: str, env: Environment) -> str | None:
+    """What the compiler's macros say, for nvcc goes by these; None when it does not say them."""
     try:
-        result = run([compiler, "-E", "-dM", "-x", "c++", os.devnull], env=env.copy())
+        result = run([compiler, "-E", "-dM", "-x", "c++", os.devnull], env=env.copy(), timeout=_PATIENCE)
     except OSError:
         return None
     macros = dict(_MACRO.findall(result.stdout))

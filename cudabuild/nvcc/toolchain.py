@@ -63,7 +63,7 @@ def examine(
     )))  # fmt: skip
     same_tools = next((probe for probe in known if probe.question.startswith(here) and probe.still_true(digests)), None)
     version, available = (
-        (same_tools.version, same_tools.available) if same_tools else _version_and_archs(found.nvcc, env)
+        (same_tools.version, same_tools.available) if same_tools else version_and_archs(found.nvcc, env)
     )
     resolution = archs.resolve(
         config.arch, available, lambda: _native_archs(env), f"nvcc {version} at {found.nvcc} ({found.origin})"
@@ -86,17 +86,22 @@ def examine(
     )  # fmt: skip
 
 
-def _version_and_archs(nvcc: str, env: Environment) -> tuple[str, tuple[str, ...]]:
-    version = re.search(r"\bV(\d+(?:\.\d+)+)", _output([nvcc, "--version"], env))
+def version_and_archs(nvcc: str, env: Environment, timeout: float | None = None) -> tuple[str, tuple[str, ...]]:
+    """nvcc's version (13.0.88) and the numbers of the architectures that it can build for."""
+    version = re.search(r"\bV(\d+(?:\.\d+)+)", _output([nvcc, "--version"], env, timeout))
     if version is None:
         raise ToolchainError(f"{nvcc} does not say its version as nvcc does", "set `toolkit` or NVCC to a CUDA toolkit's nvcc")
-    available = re.findall(r"compute_(\w+)", _output([nvcc, "--list-gpu-arch"], env))
+    available = re.findall(r"compute_(\w+)", _output([nvcc, "--list-gpu-arch"], env, timeout))
     return version[1], tuple(available)
 
 
-def _output(argv: list[str], env: Environment) -> str:
+def _output(argv: list[str], env: Environment, timeout: float | None) -> str:
     try:
-        done = run(argv, env=env.copy())
+        done = run(argv, env=env.copy(), timeout=timeout)
+    except TimeoutError as error:
+        raise ToolchainError(
+            f"`{' '.join(argv)}` {error.strerror}", "set `toolkit`, NVCC or CUDA_HOME to a working CUDA toolkit"
+        ) from error
     except OSError as error:
         raise ToolchainError(
             f"{argv[0]} cannot be started: {error.strerror}", "set `toolkit`, NVCC or CUDA_HOME to a working CUDA toolkit"
