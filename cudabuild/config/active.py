@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from cudabuild.errors import ConfigError
 from cudabuild.host import Environment
 
-# cargo's folder and its PROFILE variable say `debug` for the dev profile; test and bench share the folders of dev and release.
+# cargo's folder and its PROFILE variable say `debug` for the dev profile; test and bench share the folders of dev and
+# release.
 _PROFILE_OF_FOLDER = {"debug": "dev"}
 _NO_PROFILES = {"debug": "dev", "test": "dev", "bench": "release"}
 
@@ -42,11 +43,12 @@ def check_feature(name: str, declared: frozenset[str] | None, where: str) -> Non
 
 def check_profile(name: str, where: str) -> None:
     if instead := _NO_PROFILES.get(name):
-        raise ConfigError(f"{where}: build scripts never run in a profile `{name}`", f"write `{instead}`, which covers it")
+        raise ConfigError(
+            f"{where}: build scripts never run in a profile `{name}`", f"write `{instead}`, which covers it"
+        )
 
 
 def _profile_folder(out_dir: str) -> str | None:
-    """`release` of <target>/[triple/]release/build/<package>-<hash>/out: PROFILE says only debug or release, and hides custom
-    profiles."""
+    """`release` of <target>/[triple/]release/build/<package>-<hash>/out: PROFILE hides custom profiles."""
     parts = out_dir.rstrip("/").split("/")
     return parts[-4] if len(parts) >= 5 and parts[-1] == "out" and parts[-3] == "build" else None

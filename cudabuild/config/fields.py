@@ -41,7 +41,8 @@ FIELDS = {
     "sources": Field("list", 'sources = ["kernels/*.cu"]'),
     "include": Field("list", 'include = ["kernels/include"]'),
     "system-include": Field("list", 'system-include = ["third-party/include"]'),
-    "define": Field("list", 'define = ["LIMBS=12"]', r"[A-Za-z_][A-Za-z0-9_]*(=.*)?", "NAME or NAME=VALUE, NAME an identifier"),
+    "define": Field("list", 'define = ["LIMBS=12"]', r"[A-Za-z_][A-Za-z0-9_]*(=.*)?",
+                    "NAME or NAME=VALUE, NAME an identifier"),
     "arch": Field("list", 'arch = ["80", "90"]'),
     "std": Field("text", 'std = "c++17"', r"c\+\+\d\d", "a C++ standard that nvcc knows, as in c++17"),
     "opt": Field("whole", "opt = 3", largest=3),
@@ -69,12 +70,14 @@ def check_key(key: str, where: str, tables: tuple[str, ...] = ()) -> None:
 
     known = [*FIELDS, *tables]
     near = get_close_matches(key.lower().replace("_", "-"), known, 1)
-    raise ConfigError(f"{where}: unknown key", f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(known)}")
+    raise ConfigError(
+        f"{where}: unknown key", f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(known)}"
+    )
 
 
 def read(key: str, value: object, where: str, expand: Callable[[str], str] | None) -> Value:
-    """The value of a field, its type checked, and its content too unless `expand` is None (a table that is not active may
-    refer to variables that are not set)."""
+    """The value of a field, its type checked, and its content too unless `expand` is None (a table that is not active
+    may refer to variables that are not set)."""
     field = FIELDS[key]
     if key == "arch":
         value = _arch_words(value)
@@ -112,7 +115,9 @@ def check_text(key: str, text: str, where: str) -> None:
 def check_number(key: str, number: int, where: str) -> None:
     field = FIELDS[key]
     if number < field.smallest or (field.largest is not None and number > field.largest):
-        limits = f"from {field.smallest} to {field.largest}" if field.largest is not None else f"at least {field.smallest}"
+        limits = (
+            f"from {field.smallest} to {field.largest}" if field.largest is not None else f"at least {field.smallest}"
+        )
         _wrong(where, number, f"must be {limits}", field)
 
 

@@ -1,7 +1,7 @@
 """This module is the way from the configuration files, the environment and the command line to one BuildConfig.
 
-Lists add up: the base, the active features in alphabetical order, the active profile, the command line. Of single values the
-last one counts. CUDABUILD_JOBS and CUDABUILD_LOG come after the files and before the command line.
+Lists add up: the base, the active features in alphabetical order, the active profile, the command line. Of single
+values the last one counts. CUDABUILD_JOBS and CUDABUILD_LOG come after the files and before the command line.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _NEEDED = {
     "arch": (
         "no arch is named: cudabuild does not guess which GPUs the library is for",
         (
-            'as in arch = ["80", "90"]: 80 or sm_80 is machine code, compute_80 PTX, 80+ptx both; native is the GPUs of this '
-            "machine, all-major every generation that the toolkit knows; or give --arch"
+            'as in arch = ["80", "90"]: 80 or sm_80 is machine code, compute_80 PTX, 80+ptx both; native is the '
+            "GPUs of this machine, all-major every generation that the toolkit knows; or give --arch"
         ),
     ),
 }
@@ -66,7 +66,8 @@ def load(crate_root: str, env: Environment, overrides: Overrides) -> BuildConfig
     _apply_variables(merged, env)
     _apply_overrides(merged, overrides)
 
-    merged.setdefault("name", _default_name(file, manifest, env))
+    if "name" not in merged:
+        merged["name"] = _default_name(file, manifest, env)
     for key, (problem, cure) in _NEEDED.items():
         if not merged.get(key):
             raise ConfigError(f"{file.path}: {problem}", cure)
@@ -79,7 +80,9 @@ def _find(root: str, manifest: Manifest | None, overrides: Overrides) -> _File:
     cargo, own = os.path.join(root, "Cargo.toml"), os.path.join(root, "cudabuild.toml")
     table = read_toml(own, "see https://toml.io; `cudabuild init` writes a file to start from")
     if table is not None and manifest is not None and manifest.metadata is not None:
-        raise ConfigError(f"both {own} and [package.metadata.cudabuild] in {cargo} configure this crate", "keep one of the two")
+        raise ConfigError(
+            f"both {own} and [package.metadata.cudabuild] in {cargo} configure this crate", "keep one of the two"
+        )
     if table is not None:
         return _File(own, "", table)
     if manifest is not None and manifest.metadata is not None:
@@ -121,7 +124,8 @@ def _subtables(file: _File, key: str) -> dict[str, Table]:
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise ConfigError(
-                f"{file.where(f'{key}.{name}')} is not a table", f"write [{file.prefix}{key}.{name}] and the keys below it"
+                f"{file.where(f'{key}.{name}')} is not a table",
+                f"write [{file.prefix}{key}.{name}] and the keys below it",
             )
     return tables
 
@@ -150,7 +154,10 @@ def _apply_variables(merged: dict[str, fields.Value], env: Environment) -> None:
         merged["jobs"] = int(jobs)
     if (log := env.get("CUDABUILD_LOG")) is not None:
         if log not in fields.LOGS:
-            raise ConfigError(f"CUDABUILD_LOG = {log!r} is not a way to log", f"set it to one of {', '.join(fields.LOGS)}, or unset it")
+            raise ConfigError(
+                f"CUDABUILD_LOG = {log!r} is not a way to log",
+                f"set it to one of {', '.join(fields.LOGS)}, or unset it",
+            )
         merged["log"] = log
 
 

@@ -50,7 +50,9 @@ def read_toml(path: str, cure: str) -> Table | None:
             return None
         raise ConfigError(f"{path}: a symlink to nothing", "point it at a file, or remove it") from error
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}", "it must be a file that this user may read") from error
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}", "it must be a file that this user may read"
+        ) from error
     try:
         return msgspec.toml.decode(content.decode("utf-8-sig"), type=Table)
     except UnicodeDecodeError as error:

@@ -59,12 +59,15 @@ class Resolution(msgspec.Struct, frozen=True):
 
 
 def resolve(
-    words: Sequence[str], available: Sequence[str], native: Callable[[], tuple[str, ...]], toolkit: str,
+    words: Sequence[str],
+    available: Sequence[str],
+    native: Callable[[], tuple[str, ...]],
+    toolkit: str,
 ) -> Resolution:
     """The architectures that `words` name.
 
-    `available` is what `nvcc --list-gpu-arch` prints, `native` tells the numbers of this machine's GPUs (asked only when a
-    word needs it), and `toolkit` is the toolkit's name in messages: its path and version.
+    `available` is what `nvcc --list-gpu-arch` prints, `native` tells the numbers of this machine's GPUs (asked only
+    when a word needs it), and `toolkit` is the toolkit's name in messages: its path and version.
     """
     known = [name.removeprefix("compute_").removeprefix("sm_") for name in available]
     plain = sorted((name for name in known if name.isdigit()), key=int)

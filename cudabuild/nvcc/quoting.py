@@ -1,12 +1,13 @@
 r"""This module is how a value gets through nvcc unharmed.
 
-nvcc splits the values of list options (-D, -I, -Xcompiler) at commas, takes one level of backslashes and quotes away, and
-pastes the rest into command lines for `sh -c`: values of -D in double quotes, with `"` escaped and nothing else; values of
--Xcompiler bare; paths in double quotes, each option with escapes of its own. Unprepared, `$(…)` and backticks run as commands.
+nvcc splits the values of list options (-D, -I, -Xcompiler) at commas, takes one level of backslashes and quotes away,
+and pastes the rest into command lines for `sh -c`: values of -D in double quotes, with `"` escaped and nothing else;
+values of -Xcompiler bare; paths in double quotes, each option with escapes of its own. Unprepared, `$(…)` and
+backticks run as commands.
 
-So defines and host flags are written here such that both readers together give back exactly what the user wrote; paths, of
-which one cannot say through how many readers they go, may not hold the characters that any of them changes. Measured alike
-with nvcc 13.0 and 13.5; tests/nvcc/test_quoting_real.py holds the table against the nvcc at hand.
+So defines and host flags are written here such that both readers together give back exactly what the user wrote;
+paths, of which one cannot say through how many readers they go, may not hold the characters that any of them changes.
+Measured alike with nvcc 13.0 and 13.5; tests/nvcc/test_quoting_real.py holds the table against the nvcc at hand.
 """
 
 from __future__ import annotations
@@ -17,23 +18,24 @@ from typing import Literal
 from cudabuild.errors import ConfigError
 
 PATH_REFUSED = "$`\"',\\"
-"""Characters that a source, an include folder or an output folder may not hold: run or replaced by the shell ($ `), lost
-between quotes (" '), split at (,), or turned into / in nvcc's dependency files (\\)."""
+"""Characters that a source, an include folder or an output folder may not hold: run or replaced by the shell ($ `),
+lost between quotes (" '), split at (,), or turned into / in nvcc's dependency files (\\)."""
 FLAG_REFUSED = "$`;&|<>()"
-"""Characters that a raw flag may not hold: the shell would act on them. Commas, quotes and backslashes are nvcc's own syntax."""
+"""Characters that a raw flag may not hold: the shell would act on them. Commas, quotes and backslashes are nvcc's own
+syntax."""
 
 _PLAIN_IN_SHELL = re.compile(r"[^A-Za-z0-9_@%+=:,./\x80-\U0010ffff-]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-# The crate's absolute path reaches cudafe++ as --orig_src_path_name "…": that name goes into messages only, so a $x that the
-# shell replaces does no harm, but what would run a command or end the quotes does.
+# The crate's absolute path reaches cudafe++ as --orig_src_path_name "…": that name goes into messages only, so a $x
+# that the shell replaces does no harm, but what would run a command or end the quotes does.
 _CRATE_REFUSED = re.compile(r'[`"\\]|\$[({$]')
 
 
 def refuse(kind: Literal["source", "folder", "crate", "flag"], value: str, where: str) -> None:
     """Raise ConfigError if `value` cannot reach the compilers as it is; `where` is what the message calls it.
 
-    `source`, `folder`: the path of a source, or of an include or output folder, as nvcc is given it. `crate`: the folder that
-    nvcc runs in. `flag`: an argument in nvcc's own syntax.
+    `source`, `folder`: the path of a source, or of an include or output folder, as nvcc is given it. `crate`: the
+    folder that nvcc runs in. `flag`: an argument in nvcc's own syntax.
     """
     _refuse_control(value, where)
     if kind in ("source", "folder"):
@@ -41,7 +43,7 @@ def refuse(kind: Literal["source", "folder", "crate", "flag"], value: str, where
             raise ConfigError(f"{where}: nvcc takes {value!r} for an option", f"write ./{value}, or rename it")
         if bad := _first_of(PATH_REFUSED, value):
             raise ConfigError(
-                f"{where}: {value!r} holds {bad}, which nvcc does not hand on as it is (its shell or list syntax reads it)",
+                f"{where}: {value!r} holds {bad}, which nvcc does not hand on as it is",
                 f"rename the file or folder to a path without any of  {' '.join(PATH_REFUSED)}",
             )
     elif kind == "crate":
@@ -53,7 +55,7 @@ def refuse(kind: Literal["source", "folder", "crate", "flag"], value: str, where
     elif bad := _first_of(FLAG_REFUSED, value):
         raise ConfigError(
             f"{where}: {value!r} holds {bad}, which nvcc's shell would act on",
-            "give macros in `define` and host compiler arguments in `host-flags`: there every character is passed as it is",
+            "give macros in `define` and host compiler arguments in `host-flags`: they pass every character on",
         )
 
 

@@ -1,7 +1,7 @@
-"""This module is the nvcc options that a user may not give by hand: they have fields of their own, or cudabuild gives them.
+"""This module is the nvcc options that a user may not give: they have fields of their own, or are cudabuild's to give.
 
-nvcc accepts each option in exactly two spellings, without abbreviations, and its value behind `=` or as the next argument
-(seen with 13.0); so names are compared whole.
+nvcc accepts each option in exactly two spellings, without abbreviations, and its value behind `=` or as the next
+argument (seen with 13.0); so names are compared whole.
 """
 
 from __future__ import annotations
@@ -9,21 +9,27 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
+from cudabuild.config.schema import BuildConfig
 from cudabuild.errors import ConfigError
+from cudabuild.host import Environment
+from cudabuild.nvcc.quoting import refuse
+
+VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 
 _OURS = "remove it: cudabuild itself says what is made and where it goes"
 _DEVICE_LINK = "remove it: relocatable device code and link-time optimization come with a later release"
 
-# Decide what nvcc makes and where it goes. In NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS they would do so behind our back.
+# Decide what nvcc makes and where it goes. In NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS they would do so behind our
+# back.
 _OUTPUT_NAMES = """
-    -o --output-file -odir --output-directory -objtemp --objdir-as-tempdir
-    -c --compile -dc --device-c -dw --device-w -E --preprocess -cuda --cuda -cubin --cubin -fatbin --fatbin -ptx --ptx
-    -optix-ir --optix-ir -ltoir --ltoir -dlink --device-link -link --link -lib --lib -run --run -r --relocatable-link
-    -M --generate-dependencies -MM --generate-nonsystem-dependencies -MD --generate-dependencies-with-compile
-    -MMD --generate-nonsystem-dependencies-with-compile -MF --dependency-output -MP --generate-dependency-targets
-    -MT --dependency-target-name
-    -keep --keep -keep-dir --keep-dir -save-temps --save-temps -clean --clean-targets -time --time -hls --host-linker-script
-    -dryrun --dryrun -optf --options-file -h --help -V --version -code-ls --list-gpu-code -arch-ls --list-gpu-arch
+    -o --output-file -odir --output-directory -objtemp --objdir-as-tempdir -c --compile -dc --device-c -dw --device-w
+    -E --preprocess -cuda --cuda -cubin --cubin -fatbin --fatbin -ptx --ptx -optix-ir --optix-ir -ltoir --ltoir -dlink
+    --device-link -link --link -lib --lib -run --run -r --relocatable-link -M --generate-dependencies -MM
+    --generate-nonsystem-dependencies -MD --generate-dependencies-with-compile -MMD
+    --generate-nonsystem-dependencies-with-compile -MF --dependency-output -MP --generate-dependency-targets -MT
+    --dependency-target-name -keep --keep -keep-dir --keep-dir -save-temps --save-temps -clean --clean-targets -time
+    --time -hls --host-linker-script -dryrun --dryrun -optf --options-file -h --help -V --version -code-ls
+    --list-gpu-code -arch-ls --list-gpu-arch
 """
 OUTPUT = frozenset(_OUTPUT_NAMES.split())
 
@@ -41,20 +47,19 @@ _CURES = {
 
 # The other options whose value may be the next argument, so that it is not taken for an option itself.
 _VALUE_NAMES = """
-    -include --pre-include -l --library -D --define-macro -U --undefine-macro -I --include-path -isystem --system-include
-    -L --library-path -arbin --archiver-binary -cudadevrt --cudadevrt -ldir --libdevice-directory
+    -include --pre-include -l --library -D --define-macro -U --undefine-macro -I --include-path -isystem
+    --system-include -L --library-path -arbin --archiver-binary -cudadevrt --cudadevrt -ldir --libdevice-directory
     -target-dir --target-directory -opt-info --optimization-info -O --optimize -Ofc --Ofast-compile -dopt --dopt
-    -ftemplate-backtrace-limit --ftemplate-backtrace-limit -ftemplate-depth --ftemplate-depth -m --machine
-    -Xcompiler --compiler-options -Xlinker --linker-options -Xarchive --archive-options -Xptxas --ptxas-options
-    -Xnvlink --nvlink-options -Xcudafe -Xcicc -Xfatbin -static-global-template-stub --static-global-template-stub
-    -device-entity-has-hidden-visibility --device-entity-has-hidden-visibility -t --threads -split-compile --split-compile
-    -split-compile-extended --split-compile-extended -fdevice-time-trace --fdevice-time-trace -run-args --run-args
-    -idp --input-drive-prefix -ddp --dependency-drive-prefix -dp --drive-prefix -e --entries -maxrregcount --maxrregcount
-    -ftz --ftz -prec-div --prec-div -prec-sqrt --prec-sqrt -fmad --fmad -default-stream --default-stream
-    -Werror --Werror -qpp-config --qpp-config -diag-error --diag-error -diag-suppress --diag-suppress
-    -diag-warn --diag-warn -brief-diag --brief-diagnostics -jtd --jump-table-density
-    -device-stack-protector --device-stack-protector -compress-mode --compress-mode -frandom-seed --frandom-seed
-    -sanitize --sanitize
+    -ftemplate-backtrace-limit --ftemplate-backtrace-limit -ftemplate-depth --ftemplate-depth -m --machine -Xcompiler
+    --compiler-options -Xlinker --linker-options -Xarchive --archive-options -Xptxas --ptxas-options -Xnvlink
+    --nvlink-options -Xcudafe -Xcicc -Xfatbin -static-global-template-stub --static-global-template-stub
+    -device-entity-has-hidden-visibility --device-entity-has-hidden-visibility -t --threads -split-compile
+    --split-compile -split-compile-extended --split-compile-extended -fdevice-time-trace --fdevice-time-trace
+    -run-args --run-args -idp --input-drive-prefix -ddp --dependency-drive-prefix -dp --drive-prefix -e --entries
+    -maxrregcount --maxrregcount -ftz --ftz -prec-div --prec-div -prec-sqrt --prec-sqrt -fmad --fmad -default-stream
+    --default-stream -Werror --Werror -qpp-config --qpp-config -diag-error --diag-error -diag-suppress --diag-suppress
+    -diag-warn --diag-warn -brief-diag --brief-diagnostics -jtd --jump-table-density -device-stack-protector
+    --device-stack-protector -compress-mode --compress-mode -frandom-seed --frandom-seed -sanitize --sanitize
 """
 _TAKES_VALUE = frozenset(_VALUE_NAMES.split())
 
@@ -62,6 +67,17 @@ _TAKES_VALUE = frozenset(_VALUE_NAMES.split())
 _GLUED = ("-D", "-U", "-I", "-L", "-l", "-O", "-t", "-m")
 # What would take the output or the dependencies away from nvcc, which runs the host compiler several times over.
 _HOST_OUTPUT = ("-o", "-M", "-Wp,-M", "-x")
+
+
+def check(config: BuildConfig, env: Environment) -> None:
+    """Raise ConfigError for any flag, from the configuration or nvcc's own variables, that cannot be passed on."""
+    where = f"{config.config_file}: flags (or --flag)"
+    for flag in config.flags:
+        refuse("flag", flag, where)
+    refuse_flags(config.flags, where)
+    refuse_host_flags(config.host_flags, f"{config.config_file}: host-flags (or --host-flag)")
+    for name in VARIABLES:
+        refuse_variable(name, env.get(name) or "")
 
 
 def refuse_flags(flags: Sequence[str], where: str) -> None:
@@ -76,7 +92,9 @@ def refuse_flags(flags: Sequence[str], where: str) -> None:
                 "if it is the value of the flag before it, join the two with `=`; files belong in `sources` or `link`",
             )
         if " " in name and not name.startswith(_GLUED):
-            raise ConfigError(f"{where}: {flag!r} is one argument, with a space in it", "write one string for each argument")
+            raise ConfigError(
+                f"{where}: {flag!r} is one argument, with a space in it", "write one string for each argument"
+            )
 
 
 def refuse_host_flags(flags: Sequence[str], where: str) -> None:
@@ -89,15 +107,17 @@ def refuse_host_flags(flags: Sequence[str], where: str) -> None:
 
 
 def refuse_variable(name: str, value: str) -> None:
-    """Raise ConfigError if NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS sends nvcc's output elsewhere; everything else in them,
-    architectures too, is left to the user."""
+    """Raise ConfigError if NVCC_PREPEND_FLAGS or NVCC_APPEND_FLAGS sends nvcc's output elsewhere; everything else in
+    them, architectures too, is left to the user."""
     try:
         words = shlex.split(value)
     except ValueError:
         words = value.split()  # unbalanced quotes: nvcc will say so itself
     for flag in _options(words):
         if flag.partition("=")[0] in OUTPUT:
-            raise ConfigError(f"{name} holds {flag!r}, which changes what nvcc makes or where it goes", f"remove it from {name}")
+            raise ConfigError(
+                f"{name} holds {flag!r}, which changes what nvcc makes or where it goes", f"remove it from {name}"
+            )
 
 
 def _options(arguments: Iterable[str]) -> Iterator[str]:
