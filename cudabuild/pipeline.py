@@ -192,5 +192,7 @@ def _directives(known: Known, report: BuildReport, env: Environment) -> tuple[Di
     lines += directives.rerun_if_env_changed(env.names_read)
     lines += known.link
     if known.config is None or known.config.log != "quiet":
-        lines += [directives.warning(text) for text in (*report.warnings, summary.one_line(report))]
+        # Cargo shows the line again at every build that does not run the script: the time tells an old one from a new one.
+        line = f"{summary.one_line(report)} [{time.strftime('%H:%M:%S')}]"
+        lines += [directives.warning(text) for text in (*report.warnings, line)]
     return tuple(lines)

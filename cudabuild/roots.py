@@ -52,7 +52,11 @@ class Roots(msgspec.Struct, frozen=True):
     def argument(self, path: str) -> str:
         """How a path is given to nvcc: from the crate's folder when it lies below it, so that __FILE__ and the object do not
         depend on where the checkout is."""
-        path = os.path.normpath(self.absolute(path)) if ".." not in path.split("/") else self.absolute(path)
-        if within(path, self.crate) and path != self.crate:
-            return path[len(self.crate) + 1:]
-        return "." if path == self.crate else path
+        absolute = self.absolute(path)
+        plain = os.path.normpath(absolute)
+        # `..` behind a symlink leads elsewhere than its text says.
+        if plain != absolute and os.path.exists(absolute) and not (os.path.exists(plain) and os.path.samefile(plain, absolute)):
+            plain = absolute
+        if plain == self.crate:
+            return "."
+        return plain[len(self.crate) + 1:] if within(plain, self.crate) else plain

@@ -66,7 +66,7 @@ def ask(
     root = os.path.normpath(plan.variables["TOP"]) if os.path.exists(plan.variables.get("TOP", "")) else ""
     spelled_root = plan.variables.get("TOP", "")
     tools = [*dryrun.tool_paths(plan), *_host_tools(driver, env)]
-    if found.nvcc not in (path for _, path in tools):
+    if os.path.realpath(found.nvcc) not in (os.path.realpath(path) for _, path in tools):
         tools.insert(0, ("nvcc as called", found.nvcc))
     system = _builtin_folders(driver, dryrun.host_flags(plan), env)
     entries = dryrun.include_dirs(plan)
