@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from cudabuild.errors import ConfigError
 from cudabuild.host import Environment
@@ -13,13 +13,13 @@ _PROFILE_OF_FOLDER = {"debug": "dev"}
 _NO_PROFILES = {"debug": "dev", "test": "dev", "bench": "release"}
 
 
-def active_features(names: Iterable[str], assumed: Iterable[str], env: Environment) -> tuple[str, ...]:
-    """Those of `names` that are on, in alphabetical order."""
-    assumed = set(assumed)
-    return tuple(sorted(
-        name for name in names
+def active_features(names: Iterable[str], assumed: Collection[str], env: Environment) -> frozenset[str]:
+    """Those of `names` that are on."""
+    return frozenset(
+        name
+        for name in names
         if name in assumed or env.peek("CARGO_FEATURE_" + name.upper().replace("-", "_")) is not None
-    ))  # fmt: skip
+    )
 
 
 def active_profile(assumed: str | None, env: Environment) -> str:

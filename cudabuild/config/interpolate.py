@@ -36,8 +36,8 @@ def expand(text: str, env: Environment, where: str) -> str:
 def _cure(name: str) -> str:
     if name.startswith("DEP_"):
         return (
-            "cargo sets DEP_<LINKS>_<KEY> from the metadata (`cargo::metadata=KEY=VALUE`) of a crate with a `links` key, "
-            "and only for build scripts of crates that depend on it directly: add it to [dependencies], and compare the "
-            "spelling"
+            "cargo sets DEP_<LINKS>_<KEY> from the metadata (`cargo::metadata=KEY=VALUE`) of a crate with a `links` "
+            "key, and only for build scripts of crates that depend on it directly: add it to [dependencies], and "
+            "compare the spelling"
         )
     return f"set {name}, or take it out of the value"
