@@ -29,7 +29,7 @@ from cudabuild.graph.units import Unit, find_units
 from cudabuild.host import Environment
 from cudabuild.ninja.limit import job_limit
 from cudabuild.ninja.process import Progress, find_ninja, run_ninja
-from cudabuild.nvcc import arguments, libraries
+from cudabuild.nvcc import arguments, libraries, reserved
 from cudabuild.nvcc.toolchain import Toolchain, examine
 from cudabuild.outdir import OutDir, disk_error
 from cudabuild.report import compose, schema, summary
@@ -83,6 +83,7 @@ def _bring_up_to_date(
     places: Places, out: OutDir, overrides: Overrides, env: Environment, progress: Progress, known: Known
 ) -> None:
     config = known.config = load(places.crate, env, overrides)
+    reserved.check(config, env)
     units = known.units = find_units(config, known.roots)
     arguments.check_paths(config, units, known.roots)
     record = known.record = records.load(out.record)

@@ -64,8 +64,6 @@ def check_paths(config: BuildConfig, units: Sequence[Unit], roots: Roots) -> Non
         refuse("folder", roots.argument(folder), f"{config.config_file}: include")
     for folder in config.system_include:
         refuse("folder", roots.argument(folder), f"{config.config_file}: system-include")
-    for flag in config.flags:
-        refuse("flag", flag, f"{config.config_file}: flags")
 
 
 def compile_command(

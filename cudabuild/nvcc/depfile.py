@@ -15,14 +15,14 @@ class DepfileError(ValueError):
 def parse(text: str, source: str) -> tuple[str, ...]:
     """The dependencies as nvcc spelled them, the source among them, in order of first appearance.
 
-    Raises DepfileError when the text ends in the middle (nvcc writes the file at once, so half a file means trouble) or does
-    not name the source.
+    Raises DepfileError when the text ends in the middle (nvcc writes the file at once, so half a file means trouble), does not
+    name the source, or names a file that no JSON and no line for cargo can name.
     """
-    lines = text.replace("\r\n", "\n").split("\n")
-    if lines and lines[-1] == "":
-        lines.pop()
-    if not lines:
+    if not text:
         raise DepfileError("it is empty")
+    if not text.endswith("\n"):
+        raise DepfileError("it ends in the middle")
+    lines = text.replace("\r\n", "\n").split("\n")[:-1]
     first = lines[0]
     escaped = source.replace(" ", "\\ ")
     # The target may itself hold " : ", so the source is looked for from the right.
@@ -38,6 +38,8 @@ def parse(text: str, source: str) -> tuple[str, ...]:
             raise DepfileError(f"unexpected line {line!r}")
         continues = line.endswith(" \\")
         name = line[4:-2] if continues else line[4:]
+        if any("\ud800" <= character <= "\udfff" for character in name):
+            raise DepfileError(f"{name!r} is not UTF-8; rename the file")
         names.append(name.replace("\\ ", " "))
     if continues:
         raise DepfileError("it ends in the middle")

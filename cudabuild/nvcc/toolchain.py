@@ -66,7 +66,7 @@ def examine(
         (same_tools.version, same_tools.available) if same_tools else version_and_archs(found.nvcc, env)
     )
     resolution = archs.resolve(
-        config.arch, available, lambda: _native_archs(env), f"nvcc {version} at {found.nvcc} ({found.origin})"
+        config.arch, available, lambda: _native_archs(found.nvcc, env), f"nvcc {version} at {found.nvcc} ({found.origin})"
     )
     flags = arguments.flags(config, resolution.archs, host.path, roots, "cuda")
     question = here + digest_text(repr(flags))
@@ -114,12 +114,19 @@ def _output(argv: list[str], env: Environment, timeout: float | None) -> str:
     return done.stdout
 
 
-def _native_archs(env: Environment) -> tuple[str, ...]:
-    """The compute capabilities of this machine's GPUs, e.g. ("90",); none when there is no driver."""
-    for program in search_path("nvidia-smi", env.peek("PATH"))[:1]:
-        done = run([program, "--query-gpu=compute_cap", "--format=csv,noheader"], env=env.copy())
-        if done.returncode == 0:
-            found = re.findall(r"^(\d+)\.(\d+)$", done.stdout, re.MULTILINE)
+def _native_archs(nvcc: str, env: Environment) -> tuple[str, ...]:
+    """The architectures of this machine's GPUs, e.g. ("90",); none when there is no driver.
+
+    nvidia-smi may be missing in a container, so what nvcc itself asks for -arch=native is asked too.
+    """
+    queries = [[program, "--query-gpu=compute_cap", "--format=csv,noheader"] for program in search_path("nvidia-smi", env.peek("PATH"))]
+    for argv in (*queries[:1], [os.path.join(os.path.dirname(nvcc), "__nvcc_device_query")]):
+        try:
+            done = run(argv, env=env.copy())
+        except OSError:
+            continue
+        found = re.findall(r"\b(\d+)\.?(\d)\b", done.stdout) if done.returncode == 0 else []
+        if found:
             return tuple(dict.fromkeys(major + minor for major, minor in found))
     return ()
 
