@@ -66,7 +66,7 @@ def run(
             else:
                 os.killpg(process.pid, signal.SIGKILL)  # a killed script leaves its children behind, who hold the pipes open
             if isinstance(error, subprocess.TimeoutExpired):
-                raise TimeoutError(errno.ETIMEDOUT, f"gave no answer in {timeout:g} s") from None
+                raise TimeoutError(errno.ETIMEDOUT, f"gave no answer in {timeout:g} s", argv[0]) from None
             raise
     return subprocess.CompletedProcess(argv, process.returncode, stdout, stderr)
 
