@@ -53,14 +53,19 @@ class KeyChange(msgspec.Struct, frozen=True):
     before: str | None = None
     after: str | None = None
 
+    @property
+    def shown(self) -> str:
+        """The name for people: what lies in the crate, from there."""
+        return self.name.removeprefix("@crate/")
+
     def __str__(self) -> str:
         match self.kind:
             case "file":
-                return f"{_shown(self.name)} {'is gone' if self.after is None else 'changed'}"
+                return f"{self.shown} {'is gone' if self.after is None else 'changed'}"
             case "absent":
-                return f"{_shown(self.name)} appeared"
+                return f"{self.shown} appeared"
             case "present":
-                return f"{_shown(self.name)} is gone"
+                return f"{self.shown} is gone"
             case "flags":
                 return f"flags changed: {self.before} -> {self.after}"
             case "environment":
@@ -108,10 +113,6 @@ def _mapping_changes(
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
-
-
-def _shown(logical: str) -> str:
-    return logical.removeprefix("@crate/")
 
 
 def _described(value: str | None) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from cudabuild.cache.decisions import Decision
 from cudabuild.compile import Compiled
 from cudabuild.config.schema import BuildConfig
@@ -32,7 +34,8 @@ def report(
 
 
 def _unit(decision: Decision, result: Compiled | None) -> UnitReport:
-    source, reason, changes = decision.unit.source, decision.reason, decision.changes
+    source, reason = decision.unit.source, decision.reason
+    changes = tuple(msgspec.structs.replace(change, name=change.shown) for change in decision.changes)
     if result is not None:
         action: Action = "compiled" if result.made is not None else "failed"
         output = result.outcome.output
