@@ -91,7 +91,7 @@ def test_the_example_looks_for_cudabuild_as_the_template_does() -> None:
 @pytest.mark.cargo
 @pytest.mark.nvcc
 @pytest.mark.slow
-def test_an_edit_of_a_header_in_another_crate_compiles_the_unit_that_reads_it(crate: Crate, tmp_path: Path) -> None:
+def test_an_edit_of_a_header_in_another_crate_compiles_the_unit_that_reads_it_and_a_touch_nothing(crate: Crate, tmp_path: Path) -> None:
     crate.cargo("fetch", "--locked")
     sppark = tmp_path / "sppark"
     crate.use_own_sppark(sppark)
@@ -100,12 +100,17 @@ def test_an_edit_of_a_header_in_another_crate_compiles_the_unit_that_reads_it(cr
     assert actions(first) == {"groth16_cuda.cu": "compiled", "all_gpus.cpp": "compiled"}
     assert crate.runs_nothing()
 
-    with (sppark / "sppark" / HEADER).open("a") as header:
-        header.write("// edited\n")
-    second = crate.build()
-    assert actions(second) == {"groth16_cuda.cu": "compiled", "all_gpus.cpp": "kept"}
-    assert (second["compiled"], second["kept"]) == (1, 1)
-    (unit,) = (unit for unit in second["units"] if unit["action"] == "compiled")
+    header = sppark / "sppark" / HEADER
+    header.touch()
+    assert not crate.runs_nothing()
+    touched = crate.build()
+    assert actions(touched) == {"groth16_cuda.cu": "kept", "all_gpus.cpp": "kept"}
+
+    header.write_text(header.read_text() + "// edited\n")
+    edited = crate.build()
+    assert actions(edited) == {"groth16_cuda.cu": "compiled", "all_gpus.cpp": "kept"}
+    assert (edited["compiled"], edited["kept"]) == (1, 1)
+    (unit,) = (unit for unit in edited["units"] if unit["action"] == "compiled")
     assert [change["name"].endswith(HEADER) for change in unit["changes"]] == [True]
     assert HEADER in unit["reason"]
     assert crate.runs_nothing()
