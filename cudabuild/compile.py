@@ -8,6 +8,7 @@ moved, the object may mix two texts: it is thrown away and the unit compiled onc
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
 
@@ -36,6 +37,8 @@ class Compiled(msgspec.Struct, frozen=True, kw_only=True):
 
     decision: Decision
     outcome: Outcome
+    script: str
+    """Runs the compile again."""
     made: Made | None = None
     problem: str = ""
     """Why the object of a compile that ended well is not taken."""
@@ -99,7 +102,7 @@ def compile_units(
             try:
                 results[decision.unit.name] = _take_over(decision, step, result, toolchain, objects, roots, disk, before)
             except _Moved as moved:
-                results[decision.unit.name] = Compiled(decision=decision, outcome=result, moved=moved.path)
+                results[decision.unit.name] = Compiled(decision=decision, outcome=result, script=step.script, moved=moved.path)
         pending = [result.decision for result in results.values() if result.moved]
         if not pending:
             break
@@ -118,7 +121,7 @@ def _steps(decisions: Sequence[Decision], toolchain: Toolchain, folder: str, roo
             toolchain.nvcc, decision.flags, unit,
             object=f"{near}/{unit.name}.o", depfile=f"{near}/{unit.name}.d", keep_dir=f"{near}/tmp", seed=toolchain.takes_seed,
         )  # fmt: skip
-        steps.append(Step(name=unit.name, summary=unit.source, argv=argv, folder=scratch, temporary=f"{near}/tmp"))
+        steps.append(Step(name=unit.name, summary=unit.source, argv=argv, cwd=roots.crate, folder=scratch, temporary=f"{near}/tmp"))
     return steps
 
 
@@ -127,17 +130,17 @@ def _take_over(
 ) -> Compiled:
     """Judge one compile by its files. Raises _Moved when an input may have changed under it."""
     if result.exit_code != 0:
-        return Compiled(decision=decision, outcome=result)
+        return Compiled(decision=decision, outcome=result, script=step.script)
     object_path = os.path.join(step.folder, f"{decision.unit.name}.o")
     digest = disk.digest(object_path)
     if digest is None or os.path.getsize(object_path) == 0:
-        return Compiled(decision=decision, outcome=result, problem="nvcc ended well but wrote no object")
+        return Compiled(decision=decision, outcome=result, script=step.script, problem="nvcc ended well but wrote no object")
     try:
         with open(os.path.join(step.folder, f"{decision.unit.name}.d"), encoding="utf-8", errors="surrogateescape") as file:
             reported = depfile.parse(file.read(), decision.unit.source)
     except (OSError, depfile.DepfileError) as error:
         return Compiled(
-            decision=decision, outcome=result, problem=f"nvcc ended well but its dependency file cannot be used: {error}"
+            decision=decision, outcome=result, script=step.script, problem=f"nvcc ended well but its dependency file cannot be used: {error}"
         )
     try:
         reading, looked_at = take(reported, toolchain.search, disk, roots)
@@ -153,7 +156,7 @@ def _take_over(
     made = Made(
         request=decision.request, reading=reading, object=digest, output=result.output, milliseconds=result.milliseconds
     )
-    return Compiled(decision=decision, outcome=result, made=made)
+    return Compiled(decision=decision, outcome=result, script=step.script, made=made)
 
 
 
@@ -166,7 +169,7 @@ def raise_failures(compiled: Sequence[Compiled], units: int) -> None:
         hint = (
             "a killed compiler is mostly one that ran out of memory: lower `jobs` or CUDABUILD_JOBS"
             if killed
-            else "the compiler's messages are above; what compiled well is kept"
+            else f"the compiler's messages are above; `sh {shlex.quote(failed[0].script)}` runs the first one again"
         )
         raise BuildFailed(f"{len(failed)} of {units} units failed: {names}", hint)
     moved = [result for result in compiled if result.moved]

@@ -14,11 +14,13 @@ import msgspec
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One command. `folder` is its own scratch folder, absolute; `temporary` the same folder's tmp as the command sees it."""
+    """One command, run in `cwd`. `folder` is its own scratch folder, absolute; `temporary` the same folder's tmp as seen from
+    `cwd`."""
 
     name: str
     summary: str
     argv: tuple[str, ...]
+    cwd: str
     folder: str
     temporary: str
 
@@ -95,7 +97,7 @@ def _script(step: Step) -> str:
     TMPDIR is private: a compile that is killed leaves its files where the next build removes them."""
     command = " ".join(shlex.quote(argument) for argument in step.argv)
     return (
-        f"# {step.summary}\n"
+        f"cd {shlex.quote(step.cwd)}\n"
         f": > {shlex.quote(step.started)}\n"
         f"TMPDIR={shlex.quote(step.temporary)} {command} > {shlex.quote(step.log)} 2>&1 < /dev/null\n"
         "code=$?\n"

@@ -47,9 +47,7 @@ def ask(
     available: tuple[str, ...], env: Environment, roots: Roots, digests: Digests,
 ) -> Probe:  # fmt: skip
     """Run the dry run once and take from it what a build needs."""
-    child = env.copy()
-    child["TMPDIR"] = "/tmp"  # a dry run writes nothing there, but names it
-    done = run(list(arguments.probe_command(found.nvcc, flags)), env=child, cwd=roots.crate)
+    done = run(list(arguments.probe_command(found.nvcc, flags)), env=environment(env), cwd=roots.crate)
     if done.returncode != 0:
         raise hostcxx.explain_refusal(done.stderr, host.compiler, host.origin, env) or ConfigError(
             f"nvcc {version} at {found.nvcc} refuses the flags of this build: {_complaint(done.stderr)}",
@@ -85,6 +83,15 @@ def ask(
         commands=digest_text(_logical_commands(plan, spelled_root)),
         direct=_is_binary(found.nvcc) and _is_binary(driver) and _is_own(found.nvcc, plan),
     )  # fmt: skip
+
+
+def environment(env: Environment) -> dict[str, str]:
+    """The variables for asking nvcc, which fails without a word about TMPDIR when that does not exist; compiles get one of
+    their own."""
+    folder = env.peek("TMPDIR")
+    if folder and not os.path.isdir(folder):
+        raise ConfigError(f"TMPDIR is {folder!r}, which is not a folder: nvcc cannot run", "make it, or unset TMPDIR")
+    return env.copy()
 
 
 def _check_host(plan: dryrun.DryRun, driver: str, host: hostcxx.Choice, env: Environment) -> None:

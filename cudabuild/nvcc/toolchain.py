@@ -19,7 +19,7 @@ from cudabuild.files import Digests, digest_text
 from cudabuild.graph.search import Search
 from cudabuild.host import Environment, run, search_path
 from cudabuild.nvcc import archs, arguments, find, hostcxx
-from cudabuild.nvcc.probe import Probe, ask
+from cudabuild.nvcc.probe import Probe, ask, environment
 from cudabuild.roots import Roots
 
 
@@ -97,7 +97,7 @@ def version_and_archs(nvcc: str, env: Environment, timeout: float | None = None)
 
 def _output(argv: list[str], env: Environment, timeout: float | None) -> str:
     try:
-        done = run(argv, env=env.copy(), timeout=timeout)
+        done = run(argv, env=environment(env), timeout=timeout)
     except TimeoutError as error:
         raise ToolchainError(
             f"`{' '.join(argv)}` {error.strerror}", "set `toolkit`, NVCC or CUDA_HOME to a working CUDA toolkit"
