@@ -138,7 +138,7 @@ class CargoWorkspace:
         time; the variable NVCC_PAUSE holds each compile back for that many seconds."""
         runs, compiles = len(_lines(self._runs)), len(_lines(self._compiles))
         process = subprocess.Popen(
-            [*prefix, "cargo", *arguments, "--offline"], cwd=cwd or self.folder, env=self.env | variables, text=True,
+            [*prefix, "cargo", "--offline", *arguments], cwd=cwd or self.folder, env=self.env | variables, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if meanwhile is not None:
