@@ -100,9 +100,23 @@ def digest_file(path: str) -> str:
     return sha.hexdigest()
 
 
+def digest_bytes(data: bytes | memoryview) -> str:
+    """SHA-256 of bytes in memory, in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def digest_text(text: str) -> str:
     """SHA-256 of a text, in hex."""
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    return digest_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text from the operating system was UTF-8; surrogates stand for the bytes that were not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read(path: str) -> bytes | None:

@@ -8,6 +8,9 @@ import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from cudabuild.errors import ConfigError
+from cudabuild.files import is_utf8
+
 if TYPE_CHECKING:
     import subprocess
 
@@ -24,9 +27,12 @@ class Environment:
         self._names_read: set[str] = set()
 
     def get(self, name: str) -> str | None:
-        """The value, or None when unset; the name is remembered."""
+        """The value, or None when unset; the name is remembered. Records, reports and cargo's lines can hold UTF-8 only."""
         self._names_read.add(name)
-        return self._variables.get(name)
+        value = self._variables.get(name)
+        if value is not None and not is_utf8(value):
+            raise ConfigError(f"the variable {name} is not UTF-8: {value!r}", f"unset {name}, or rename what it names")
+        return value
 
     def peek(self, name: str) -> str | None:
         """The value without remembering the name: for what cargo sets itself (OUT_DIR, CARGO_*) and for PATH.

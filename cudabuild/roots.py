@@ -19,7 +19,8 @@ class Roots(msgspec.Struct, frozen=True):
     def _named(self) -> list[tuple[str, str]]:
         pairs = [("@crate", self.crate), ("@out", self.out), ("@cuda", self.cuda)]
         # OUT_DIR lies below the crate, or the crate below a toolkit's venv: the longest root names a path.
-        return sorted(((name, root) for name, root in pairs if root), key=lambda pair: -len(pair[1]))
+        stripped = [(name, root.rstrip("/")) for name, root in pairs]
+        return sorted((pair for pair in stripped if pair[1]), key=lambda pair: -len(pair[1]))
 
     def logical(self, path: str) -> str:
         """`@crate/…`, `@out/…`, `@cuda/…`, else the path itself; relative paths start at the crate."""
@@ -30,12 +31,11 @@ class Roots(msgspec.Struct, frozen=True):
         return path
 
     def logical_argument(self, argument: str) -> str:
-        """The same inside a compiler argument such as -I/abs/path."""
-        for name, root in self._named():
-            argument = argument.replace(root + "/", name + "/")
-            if argument.endswith(root):
-                argument = argument[: -len(root)] + name
-        return argument
+        """The same for an argument that is an absolute path, or one after -I. Any other text is kept: in -DDATA=/abs/path it
+        ends in the object, which another checkout then must not take for its own."""
+        option = "-I" if argument.startswith("-I") else ""
+        path = argument[len(option):]
+        return option + self.logical(path) if path.startswith("/") else argument
 
     def real(self, logical: str) -> str:
         """The inverse of `logical`: an absolute path."""
@@ -43,7 +43,7 @@ class Roots(msgspec.Struct, frozen=True):
             return logical
         name, slash, rest = logical.partition("/")
         root = {"@crate": self.crate, "@out": self.out, "@cuda": self.cuda}.get(name)
-        return logical if root is None else root + slash + rest
+        return logical if root is None else root.rstrip("/") + slash + rest
 
     def absolute(self, path: str) -> str:
         """Absolute spelling from the crate's folder; `..` is kept, since folders may be symlinks."""
@@ -59,4 +59,4 @@ class Roots(msgspec.Struct, frozen=True):
             plain = absolute
         if plain == self.crate:
             return "."
-        return plain[len(self.crate) + 1:] if within(plain, self.crate) else plain
+        return plain[len(self.crate):].lstrip("/") if within(plain, self.crate) else plain

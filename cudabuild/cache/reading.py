@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from cudabuild.cache.keys import KeyChange, Reading
 from cudabuild.files import Digests, read
-from cudabuild.graph.search import Search, shadows
-from cudabuild.graph.texts import Text, examine
+from cudabuild.graph.search import Search, shadows, topmost_missing
+from cudabuild.graph.texts import Mention, Text, examine
 from cudabuild.roots import Roots
 
 
@@ -82,7 +82,7 @@ def take(reported: Sequence[str], search: Search, disk: Disk, roots: Roots) -> t
         text = disk.text(path)
         builtin = search.is_builtin(path)
         for mention in text.probes:
-            _probe(search.candidates(mention, path), exists, absent, present)
+            _probe(mention, path, search, exists, absent, present)
         if text.computed_probe and not builtin:
             untracked.append(f"{roots.logical(path).removeprefix('@crate/')} uses __has_include with a computed name")
         if text.includes_binary and not builtin:
@@ -123,15 +123,23 @@ def _copies(paths: Sequence[str], search: Search, disk: Disk) -> list[str]:
         if search.is_builtin(path):
             continue
         for mention in disk.text(path).includes:
-            target = next((place for place in search.candidates(mention, path) if os.path.isfile(place)), None)
+            places = (os.path.join(*place) for place in search.candidates(mention, path))
+            target = next(filter(os.path.isfile, places), None)
             if target is not None and os.path.realpath(target) not in known and disk.digest(target) in once:
                 found[target] = None
     return list(found)
 
 
-def _probe(places: Sequence[str], exists: Callable[[str], bool], absent: set[str], present: set[str]) -> None:
-    for place in places:
-        if exists(place):
+def _probe(
+    mention: Mention, path: str, search: Search, exists: Callable[[str], bool], absent: set[str], present: set[str]
+) -> None:
+    """Follow one question for a header, asked in the file `path`. A folder of that name does not answer it."""
+    for folder, name in search.candidates(mention, path):
+        missing = topmost_missing(folder, name, exists)
+        place = os.path.join(folder, name)
+        if missing is not None:
+            absent.add(missing)
+        elif not os.path.isdir(place):
             present.add(place)
-            return
-        absent.add(place)
+            if not mention.further:
+                return

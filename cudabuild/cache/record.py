@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 from cudabuild.cache.keys import Reading, Request
-from cudabuild.files import Known, read, write_atomically
+from cudabuild.files import Known, digest_bytes, read, write_atomically
 from cudabuild.nvcc.probe import Probe
 
 RECORD_FORMAT = 1
@@ -54,6 +54,12 @@ class _StoredMade(msgspec.Struct, frozen=True, array_like=True):
     source: str
 
 
+class _File(msgspec.Struct, frozen=True):
+    record: msgspec.Raw
+    sha256: str
+    """Of the record's text: one flipped digit in it would make a unit depend on other files than it read."""
+
+
 class _Stored(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     requests: tuple[Request, ...]
@@ -72,7 +78,10 @@ def load(path: str) -> Record:
     if data is None:
         return Record()
     try:
-        stored = msgspec.json.decode(data, type=_Stored)
+        file = msgspec.json.decode(data, type=_File)
+        if digest_bytes(file.record) != file.sha256:
+            return Record()
+        stored = msgspec.json.decode(file.record, type=_Stored)
         if stored.format != RECORD_FORMAT:
             return Record()
         return Record(
@@ -103,7 +112,8 @@ def save(path: str, record: Record) -> None:
         probes=record.probes, digests=record.digests, archive=record.archive, members=record.members,
     )
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    write_atomically(path, msgspec.json.encode(stored))
+    data = msgspec.json.encode(stored)
+    write_atomically(path, msgspec.json.encode(_File(msgspec.Raw(data), digest_bytes(data))))
 
 
 def _made(entry: _StoredMade, stored: _Stored) -> Made:

@@ -41,12 +41,12 @@ class Search(msgspec.Struct, frozen=True):
                 found.append(path)
         return found
 
-    def candidates(self, mention: Mention, includer: str) -> list[str]:
-        """Every path at which a mentioned header is looked for, in order."""
+    def candidates(self, mention: Mention, includer: str) -> list[tuple[str, str]]:
+        """Every folder in which a mentioned header is looked for, in order, and its name there."""
         if mention.name.startswith("/"):
-            return [mention.name]
-        folders = ([os.path.dirname(includer)] if mention.quoted else []) + list(self.folders)
-        return [os.path.join(folder, mention.name) for folder in folders]
+            return [os.path.split(mention.name)]
+        beside = [os.path.dirname(includer)] if mention.quoted else []
+        return [(folder, mention.name) for folder in (*beside, *self.folders)]
 
 
 def shadows(files: Iterable[str], search: Search, exists: Exists) -> set[str]:

@@ -15,6 +15,7 @@ import msgspec
 _HAS_INCLUDE = re.compile(rb'\b(\w*has_include\w*)[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([^\s)]))', re.IGNORECASE)
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*(?:include|include_next|import)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 _LINE = re.compile(rb'^[ \t]*#[ \t]*(?:line[ \t]+)?\d+[ \t]+"([^"\n]+)"', re.MULTILINE)
+_ONCE = re.compile(rb'pragma[ \t("]+once')
 _INCBIN = re.compile(rb'\.incbin\b')
 
 
@@ -23,6 +24,8 @@ class Mention(msgspec.Struct, frozen=True):
 
     name: str
     quoted: bool
+    further: bool = False
+    """Whether the search goes on behind the first one found, as `__has_include_next` does."""
 
 
 class Text(msgspec.Struct, frozen=True):
@@ -41,7 +44,7 @@ class Text(msgspec.Struct, frozen=True):
 
 def examine(data: bytes) -> Text:
     """Search one file's bytes."""
-    data = data.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
+    data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\\\r\n", b"").replace(b"\\\n", b"")
     probes = list(_HAS_INCLUDE.finditer(data)) if b"has_include" in data.lower() else []
     return Text(
         includes=_mentions(_INCLUDE.finditer(data), 1),
@@ -50,17 +53,18 @@ def examine(data: bytes) -> Text:
         computed_probe=any(probe[4] and probe[1] in (b"__has_include", b"__has_include_next") for probe in probes),
         line_names=tuple(sorted({_decoded(match[1]) for match in _LINE.finditer(data)})),
         includes_binary=_INCBIN.search(data) is not None,
-        pragma_once=b"pragma once" in data,
+        pragma_once=_ONCE.search(data) is not None,
     )
 
 
 def _mentions(matches: Iterable[re.Match[bytes]], group: int) -> tuple[Mention, ...]:
     found: dict[Mention, None] = {}
     for match in matches:
+        further = group > 1 and b"_next" in match[1].lower()
         if match[group]:
-            found[Mention(_decoded(match[group]), True)] = None
+            found[Mention(_decoded(match[group]), True, further)] = None
         elif match[group + 1]:
-            found[Mention(_decoded(match[group + 1].strip()), False)] = None
+            found[Mention(_decoded(match[group + 1].strip()), False, further)] = None
     return tuple(found)
 
 

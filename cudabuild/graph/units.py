@@ -60,7 +60,8 @@ def _expand(pattern: str, crate_root: str) -> list[str]:
     import glob
 
     found = glob.glob(os.path.join(glob.escape(crate_root), pattern), recursive=True)
-    return [match for match in found if os.path.isfile(match)]
+    # A file may be called `a[1].cu`.
+    return [match for match in (path, *found) if os.path.isfile(match)]
 
 
 def _no_match(pattern: str, config: BuildConfig) -> ConfigError:

@@ -7,6 +7,8 @@ as `/`, so such a name is lost. One dependency a line makes a line parser exact 
 
 from __future__ import annotations
 
+from cudabuild.files import is_utf8
+
 
 class DepfileError(ValueError):
     """The text is not a whole dependency file."""
@@ -38,7 +40,7 @@ def parse(text: str, source: str) -> tuple[str, ...]:
             raise DepfileError(f"unexpected line {line!r}")
         continues = line.endswith(" \\")
         name = line[4:-2] if continues else line[4:]
-        if any("\ud800" <= character <= "\udfff" for character in name):
+        if not is_utf8(name):
             raise DepfileError(f"{name!r} is not UTF-8; rename the file")
         names.append(name.replace("\\ ", " "))
     if continues:

@@ -25,7 +25,7 @@ FLAG_REFUSED = "$`;&|<>()"
 syntax."""
 
 _PLAIN_IN_SHELL = re.compile(r"[^A-Za-z0-9_@%+=:,./\x80-\U0010ffff-]")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 # The crate's absolute path reaches cudafe++ as --orig_src_path_name "…": that name goes into messages only, so a $x
 # that the shell replaces does no harm, but what would run a command or end the quotes does.
 _CRATE_REFUSED = re.compile(r'[`"\\]|\$[({$]')
@@ -78,7 +78,7 @@ def _for_nvcc(value: str) -> str:
 
 def _refuse_control(value: str, where: str) -> None:
     if control := _CONTROL.search(value):
-        raise ConfigError(f"{where}: {value!r} holds the control character {control[0]!r}", "remove it")
+        raise ConfigError(f"{where}: {value!r} holds {control[0]!r}, a control character or a byte that is not UTF-8", "remove it")
 
 
 def _first_of(characters: str, value: str) -> str | None:
