@@ -1,8 +1,8 @@
 """This module is `cudabuild doctor`: every check in its order, none of which can break the others, and the verdict.
 
-It needs nothing installed: whatever is missing, broken or hangs is a finding. The exit code is the one that a build would end
-with: 2 when the crate's configuration is wrong, else 3 when the toolchain cannot build, else 0. The JSON is described in
-cudabuild.report.findings.
+It needs nothing installed: whatever is missing, broken or hangs is a finding. The exit code is 2 when the crate's
+configuration is wrong (a build would stop there first), else 3 when the tools or the environment cannot build, else 0. The JSON
+is described in cudabuild.report.findings.
 """
 
 from __future__ import annotations

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+
+import msgspec
 
 from cudabuild.cargo.places import find_places
 from cudabuild.checks.finding import Finding, Seen
 from cudabuild.config.load import load
 from cudabuild.config.manifest import read_toml
-from cudabuild.config.schema import Overrides
+from cudabuild.config.schema import BuildConfig, Overrides
 from cudabuild.errors import ConfigError, CudabuildError
 from cudabuild.files import read
 from cudabuild.graph.units import find_units
-from cudabuild.host import run
+from cudabuild.host import Environment, run
 from cudabuild.nvcc import archs, arguments
 from cudabuild.roots import Roots
+
+_BROKEN_MANIFEST = "cargo reads the same file: `cargo metadata` says more"
+_BY_CARGO = "known-to-cargo-alone"
+"""Stands for a value that there is none of by hand; no check sees it."""
+_FROM_CARGO = re.compile(rb"\$\{(DEP_\w+)\}")
 
 
 def configuration(seen: Seen) -> Iterator[Finding]:
@@ -28,7 +36,7 @@ def configuration(seen: Seen) -> Iterator[Finding]:
         yield Finding("crate", "note", "crate", "not inside a crate: only the machine is looked at")
         return
     manifest = os.path.join(places.crate, "Cargo.toml")
-    document = read_toml(manifest, "cargo reads the same file: `cargo metadata` says more") or {}
+    document = read_toml(manifest, _BROKEN_MANIFEST) or {}
     own = os.path.lexists(os.path.join(places.crate, "cudabuild.toml"))
     package = document.get("package")
     metadata = package.get("metadata") if isinstance(package, dict) else None
@@ -39,17 +47,45 @@ def configuration(seen: Seen) -> Iterator[Finding]:
             yield Finding("crate", "note", "crate", f"{places.crate} does not use cudabuild yet (`cudabuild init` sets it up)")
         return
     seen.places = places
-    seen.config = load(places.crate, seen.env, Overrides())
+    seen.config = _load_as_cargo_would(places.crate, seen.env)
     yield Finding("crate", "ok", "crate", f"{seen.config.name}, {seen.config.config_file}")
+
+
+def _load_as_cargo_would(crate: str, env: Environment) -> BuildConfig:
+    """The configuration, without what only a build under cargo knows: the sources and architectures that the build script
+    adds, and the DEP_ variables of other crates."""
+    script = _build_script(crate)[1] or b""
+    added = Overrides(
+        source=(_BY_CARGO,) if b'"--source"' in script else (), arch=(_BY_CARGO,) if b'"--arch"' in script else ()
+    )
+    text = b"".join(read(os.path.join(crate, name)) or b"" for name in ("cudabuild.toml", "Cargo.toml"))
+    unset = {name.decode(): _BY_CARGO for name in _FROM_CARGO.findall(text)}
+    config = load(crate, Environment({**unset, **env.copy()}), added)
+    known = {
+        name: tuple(value for value in getattr(config, name) if _BY_CARGO not in value)
+        for name in ("sources", "arch", "include", "system_include", "define")
+    }
+    return msgspec.structs.replace(config, **known)
+
+
+def _build_script(crate: str) -> tuple[str, bytes | None]:
+    """Its name, and its text unless it is missing or switched off."""
+    package = (read_toml(os.path.join(crate, "Cargo.toml"), _BROKEN_MANIFEST) or {}).get("package")
+    named = package.get("build", "build.rs") if isinstance(package, dict) else "build.rs"
+    name = named if isinstance(named, str) else "build.rs"
+    return name, read(os.path.join(crate, name)) if named is not False else None
 
 
 def sources(seen: Seen) -> Iterator[Finding]:
     if seen.config is None or seen.places is None:
         return
     config, roots = seen.config, Roots(seen.places.crate, seen.places.out)
+    if not config.sources:
+        yield Finding("crate-sources", "note", "sources", "the build script adds them (--source)")
     units = find_units(config, roots)
     arguments.check_paths(config, units, roots)
-    yield Finding("crate-sources", "ok", "sources", f"{len(units)}: {_shortened([unit.source for unit in units])}")
+    if units:
+        yield Finding("crate-sources", "ok", "sources", f"{len(units)}: {_shortened([unit.source for unit in units])}")
     for folder in (*config.include, *config.system_include):
         if not os.path.isdir(os.path.join(config.crate_root, folder)):
             problem = f"the include folder {folder!r} does not exist in {config.crate_root}"
@@ -59,6 +95,9 @@ def sources(seen: Seen) -> Iterator[Finding]:
 def arch(seen: Seen) -> Iterator[Finding]:
     """The crate's architectures: known to the toolkit, and fit for this machine's GPUs."""
     if seen.config is None or seen.nvcc is None:
+        return
+    if not seen.config.arch:
+        yield Finding("crate-arch", "note", "arch", "the build script adds them (--arch)")
         return
     gpus = seen.gpus()
     resolved = archs.resolve(seen.config.arch, seen.available, gpus.numbers, f"nvcc {seen.version} at {seen.nvcc.nvcc}")
@@ -101,13 +140,9 @@ def build_script(seen: Seen) -> Iterator[Finding]:
     """What makes cargo call cudabuild."""
     if seen.config is None or seen.places is None:
         return
-    document = read_toml(os.path.join(seen.places.crate, "Cargo.toml"), "") or {}
-    package = document.get("package")
-    named = package.get("build", "build.rs") if isinstance(package, dict) else "build.rs"
-    name = named if isinstance(named, str) else "build.rs"
-    text = read(os.path.join(seen.places.crate, name)) if named is not False else None
+    name, text = _build_script(seen.places.crate)
     cure = "`cudabuild init` writes one that does"
-    if not document:
+    if not os.path.exists(os.path.join(seen.places.crate, "Cargo.toml")):
         yield Finding("crate-build-script", "note", "build script", "no Cargo.toml here: built by hand only")
     elif text is None:
         problem = f"{name} is missing or switched off, so cargo does not call cudabuild"
@@ -127,7 +162,7 @@ def output(seen: Seen) -> Iterator[Finding]:
         folder = os.path.dirname(folder)
     if not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
         raise CudabuildError(f"{folder} cannot be written, and builds by hand go to {seen.places.out}", "give it to this user")
-    yield Finding("crate-output", "ok", "output", seen.places.out)
+    yield Finding("crate-output", "ok", "output", f"{seen.places.out}, when built by hand")
 
 
 def _shortened(names: list[str]) -> str:

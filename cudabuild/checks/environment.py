@@ -27,7 +27,7 @@ def environment(seen: Seen) -> Iterator[Finding]:
     temporary = env.peek("TMPDIR")
     if temporary and not (os.path.isdir(temporary) and os.access(temporary, os.W_OK)):
         state = "is not a folder that can be written" if os.path.exists(temporary) else "does not exist"
-        problem = f"TMPDIR is {temporary!r}, which {state}: rustc and linkers fail there (cudabuild's own compiles do not use it)"
-        yield Finding("tmpdir", "warning", "environment", "", problem, "make that folder, or unset TMPDIR")
+        problem = f"TMPDIR is {temporary!r}, which {state}: neither nvcc nor rustc's linker runs so"
+        yield Finding("tmpdir", "error", "environment", "", problem, "make that folder, or unset TMPDIR")
     if not given:
         yield Finding("environment", "ok", "environment", "nothing set that changes compiles")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from cudabuild.checks.finding import Finding, Seen, release
 from cudabuild.errors import ToolchainError
 from cudabuild.files import read
-from cudabuild.host import run
+from cudabuild.host import Environment, run
 from cudabuild.nvcc import arguments, dryrun, find, hostcxx, libraries
 from cudabuild.nvcc.toolchain import version_and_archs
 
@@ -30,7 +30,7 @@ def nvcc(seen: Seen) -> Iterator[Finding]:
     chosen = find.find(setting, seen.env, crate_root=seen.crate_root)
     where = f"{chosen.nvcc} (from {chosen.origin})"
     try:
-        seen.version, seen.available = version_and_archs(chosen.nvcc, seen.env, seen.patience)
+        seen.version, seen.available = version_and_archs(chosen.nvcc, Environment(seen.child()), seen.patience)
     except ToolchainError as error:
         yield Finding("nvcc", "error", "nvcc", where, error.message, _ANOTHER)
     else:
