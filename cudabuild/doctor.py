@@ -11,7 +11,7 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -73,11 +73,11 @@ def run(env: Environment, *, as_json: bool) -> int:
     return code
 
 
-def examine(env: Environment, cwd: str, patience: float = 10.0) -> list[Finding]:
-    """What every check finds. A tool has `patience` seconds to answer; each takes a few hundredths."""
+def examine(env: Environment, cwd: str, patience: float = 10.0, checks: Sequence[Check] = CHECKS) -> list[Finding]:
+    """What each check finds. A tool has `patience` seconds to answer; each takes a few hundredths."""
     with _scratch() as scratch, ThreadPoolExecutor(1) as aside:
         seen = Seen(env, cwd, scratch, aside.submit(gpu.look, env, patience).result, patience)
-        return [finding for check in CHECKS for finding in _guarded(check, seen)]
+        return [finding for check in checks for finding in _guarded(check, seen)]
 
 
 def exit_code(findings: list[Finding]) -> int:

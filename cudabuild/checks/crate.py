@@ -18,6 +18,7 @@ from cudabuild.files import read
 from cudabuild.graph.units import find_units
 from cudabuild.host import Environment, run
 from cudabuild.nvcc import archs, arguments
+from cudabuild.nvcc.toolchain import native_archs
 from cudabuild.roots import Roots
 
 _BROKEN_MANIFEST = "cargo reads the same file: `cargo metadata` says more"
@@ -99,8 +100,11 @@ def arch(seen: Seen) -> Iterator[Finding]:
     if not seen.config.arch:
         yield Finding("crate-arch", "note", "arch", "the build script adds them (--arch)")
         return
-    gpus = seen.gpus()
-    resolved = archs.resolve(seen.config.arch, seen.available, gpus.numbers, f"nvcc {seen.version} at {seen.nvcc.nvcc}")
+    nvcc, gpus = seen.nvcc.nvcc, seen.gpus()
+    resolved = archs.resolve(
+        seen.config.arch, seen.available,
+        lambda: gpus.numbers() or native_archs(nvcc, Environment(seen.child()), seen.patience), f"nvcc {seen.version} at {nvcc}",
+    )  # fmt: skip
     seen.archs = resolved.archs
     yield Finding("crate-arch", "ok", "arch", ", ".join(label for one in seen.archs for label in one.labels()))
     for warning in resolved.warnings:

@@ -66,7 +66,7 @@ def examine(
         (same_tools.version, same_tools.available) if same_tools else version_and_archs(found.nvcc, env)
     )
     resolution = archs.resolve(
-        config.arch, available, lambda: _native_archs(found.nvcc, env), f"nvcc {version} at {found.nvcc} ({found.origin})"
+        config.arch, available, lambda: native_archs(found.nvcc, env), f"nvcc {version} at {found.nvcc} ({found.origin})"
     )
     flags = arguments.flags(config, resolution.archs, host.path, roots, "cuda")
     question = here + digest_text(repr(flags))
@@ -114,7 +114,7 @@ def _output(argv: list[str], env: Environment, timeout: float | None) -> str:
     return done.stdout
 
 
-def _native_archs(nvcc: str, env: Environment) -> tuple[str, ...]:
+def native_archs(nvcc: str, env: Environment, timeout: float | None = None) -> tuple[str, ...]:
     """The architectures of this machine's GPUs, e.g. ("90",); none when there is no driver.
 
     nvidia-smi may be missing in a container, so what nvcc itself asks for -arch=native is asked too.
@@ -122,7 +122,7 @@ def _native_archs(nvcc: str, env: Environment) -> tuple[str, ...]:
     queries = [[program, "--query-gpu=compute_cap", "--format=csv,noheader"] for program in search_path("nvidia-smi", env.peek("PATH"))]
     for argv in (*queries[:1], [os.path.join(os.path.dirname(nvcc), "__nvcc_device_query")]):
         try:
-            done = run(argv, env=env.copy())
+            done = run(argv, env=env.copy(), timeout=timeout)
         except OSError:
             continue
         found = re.findall(r"\b(\d+)\.?(\d)\b", done.stdout) if done.returncode == 0 else []

@@ -21,6 +21,7 @@ from cudabuild.report import findings as report
 
 BANNER = "#!/bin/sh\n# Cuda compilation tools, release {release}, V{version}\n"
 GCC_REFUSED = "#error -- unsupported GNU version! gcc versions later than 4 are not supported! The nvcc flag '-allow-unsupported'\n"
+TOOLKIT = ("nvcc", "host-compiler", "toolkit-parts", "cudart", "gpu-archs", "trial-compile")
 
 
 class Machine:
@@ -55,12 +56,14 @@ class Machine:
             folder = "nvvm/bin" if name == "cicc" else "bin"
             self.toolkit.put(f"{folder}/{name}", BANNER.format(release=version[:4], version=version), mode=0o755)
 
-    def findings(self, patience: float = 20) -> list[Finding]:
-        return doctor.examine(Environment(self.variables), str(self.cwd), patience)
+    def findings(self, *checks: str, patience: float = 20) -> list[Finding]:
+        """Those of the checks named, and of all when none is."""
+        chosen = [check for check in doctor.CHECKS if not checks or check.id in checks]
+        return doctor.examine(Environment(self.variables), str(self.cwd), patience, chosen)
 
-    def worst(self) -> dict[str, str]:
+    def worst(self, *checks: str) -> dict[str, str]:
         """The ids and severities of what is wrong."""
-        return {one.id: one.severity for one in self.findings() if one.severity in ("warning", "error")}
+        return {one.id: one.severity for one in self.findings(*checks) if one.severity in ("warning", "error")}
 
 
 @pytest.fixture
@@ -121,7 +124,7 @@ def test_no_variable_at_all_is_no_traceback(machine: Machine) -> None:
 
 def test_cuda_home_that_leads_nowhere_is_an_error_with_the_cure(machine: Machine) -> None:
     machine.variables["CUDA_HOME"] = "/nowhere"
-    error = only(machine.findings(), "nvcc")
+    error = only(machine.findings("nvcc"), "nvcc")
     assert (error.severity, error.problem) == ("error", "CUDA_HOME is '/nowhere', which does not exist")
     assert "unset it" in error.cure
 
@@ -130,7 +133,7 @@ def test_another_nvcc_is_listed_with_why_it_is_not_used_and_a_disagreement_is_a_
     other = FakeToolkit(machine.root / "cuda-12.4", "12.4.131")
     machine.variables["PATH"] = f"{other.root}/bin:{machine.variables['PATH']}"
     machine.variables["CUDA_HOME"] = str(machine.toolkit.root)
-    findings = machine.findings()
+    findings = machine.findings("nvcc")
     assert only(findings, "nvcc").found.startswith("13.0.88")
     assert only(findings, "nvcc-other").found == f"{other.nvcc} (from PATH): CUDA_HOME comes first"
     assert "PATH leads to another one" in only(findings, "nvcc-choice").problem
@@ -157,8 +160,8 @@ def test_parts_of_one_release_may_differ_in_their_last_number(machine: Machine) 
 def test_headers_of_another_release_are_a_warning(machine: Machine) -> None:
     machine.versions(cicc="13.0.88", ptxas="13.0.88")
     machine.toolkit.put("include/cuda_runtime_api.h", "#define CUDART_VERSION  12040\n")
-    assert machine.worst() == {"toolkit-releases": "warning"}
-    assert "headers 12.4" in only(machine.findings(), "toolkit-releases").problem
+    assert machine.worst(*TOOLKIT) == {"toolkit-releases": "warning"}
+    assert "headers 12.4" in only(machine.findings(*TOOLKIT), "toolkit-releases").problem
 
 
 def test_wheels_of_two_releases_are_cured_by_naming_the_release(machine: Machine) -> None:
@@ -166,7 +169,7 @@ def test_wheels_of_two_releases_are_cured_by_naming_the_release(machine: Machine
     machine.toolkit = wheels
     machine.versions(cicc="13.5.37", ptxas="13.0.88")
     machine.variables["NVCC"] = str(wheels.nvcc)
-    assert "'nvidia-nvvm==13.0.*'" in only(machine.findings(), "toolkit-releases").cure
+    assert "'nvidia-nvvm==13.0.*'" in only(machine.findings(*TOOLKIT), "toolkit-releases").cure
 
 
 @pytest.mark.parametrize(
@@ -178,20 +181,20 @@ def test_wheels_of_two_releases_are_cured_by_naming_the_release(machine: Machine
 )  # fmt: skip
 def test_a_missing_part_is_named(machine: Machine, file: str, name: str) -> None:
     (machine.toolkit.root / file).unlink()
-    error = only(machine.findings(), "toolkit-parts")
+    error = only(machine.findings(*TOOLKIT), "toolkit-parts")
     assert (error.severity, error.problem) == ("error", f"missing: {name}")
 
 
 def test_a_missing_runtime_is_an_error_only_for_the_kind_that_is_linked(machine: Machine, crate: Workspace) -> None:
     (machine.toolkit.libraries / "libcudart_static.a").unlink()
-    assert machine.worst() == {"cudart": "error"}
+    assert machine.worst("crate", *TOOLKIT) == {"cudart": "error"}
     crate.config(cudart="shared")
-    assert machine.worst() == {}
+    assert machine.worst("crate", *TOOLKIT) == {}
 
 
 def test_a_host_compiler_that_is_too_new_is_an_error_with_its_version(machine: Machine) -> None:
     machine.toolkit.put("include/crt/host_config.h", GCC_REFUSED)
-    error = only(machine.findings(), "host-compiler")
+    error = only(machine.findings(*TOOLKIT), "host-compiler")
     assert error.severity == "error"
     assert "it takes g++ up to 4" in error.problem
     assert error.found.startswith("gcc ")
@@ -200,7 +203,7 @@ def test_a_host_compiler_that_is_too_new_is_an_error_with_its_version(machine: M
 
 def test_a_kernel_that_does_not_compile_is_an_error_in_the_compilers_words(machine: Machine) -> None:
     machine.toolkit.put("include/cuda_runtime.h", '#include "not_there.h"\n')
-    error = only(machine.findings(), "trial-compile")
+    error = only(machine.findings(*TOOLKIT), "trial-compile")
     assert error.severity == "error"
     assert "not_there.h: No such file" in error.problem
 
@@ -241,13 +244,13 @@ def test_a_check_that_breaks_does_not_break_the_others(machine: Machine, monkeyp
 ])  # fmt: skip
 def test_a_ninja_that_does_not_know_cargos_jobserver_is_a_warning(machine: Machine, version: str, severity: str) -> None:
     machine.tool("ninja", f"echo {version}")
-    assert only(machine.findings(), "ninja").severity == severity
+    assert only(machine.findings("ninja"), "ninja").severity == severity
 
 
 def test_a_cargo_without_double_colons_is_a_warning(machine: Machine) -> None:
     machine.tool("cargo", "echo cargo 1.76.0")
-    assert machine.worst() == {"cargo": "warning"}
-    assert 'rust-version = "1.76"' in only(machine.findings(), "cargo").cure
+    assert machine.worst("cargo") == {"cargo": "warning"}
+    assert 'rust-version = "1.76"' in only(machine.findings("cargo"), "cargo").cure
 
 
 @pytest.mark.parametrize(("cuda", "says"), [
@@ -255,7 +258,7 @@ def test_a_cargo_without_double_colons_is_a_warning(machine: Machine) -> None:
 ])  # fmt: skip
 def test_a_driver_that_is_older_than_the_toolkit_is_a_warning(machine: Machine, cuda: str, says: str | None) -> None:
     machine.gpu(cuda=cuda)
-    problems = [one.problem for one in machine.findings() if one.id == "driver"]
+    problems = [one.problem for one in machine.findings("nvcc", "gpu") if one.id == "driver"]
     assert len(problems) == (says is not None)
     if says is not None:
         assert says in problems[0] and "13.0.88" in problems[0] and cuda in problems[0]
@@ -264,19 +267,19 @@ def test_a_driver_that_is_older_than_the_toolkit_is_a_warning(machine: Machine, 
 def test_a_driver_of_an_older_minor_version_may_not_load_ptx(machine: Machine) -> None:
     machine.toolkit.install_nvcc("13.5.37")
     machine.gpu(cuda="13.0")
-    assert "may not load PTX" in only(machine.findings(), "driver").problem
+    assert "may not load PTX" in only(machine.findings("nvcc", "gpu"), "driver").problem
 
 
 def test_a_gpu_that_the_toolkit_does_not_know_is_a_warning(machine: Machine) -> None:
     machine.gpu("7.0")
-    assert machine.worst() == {"gpu-arch": "warning"}
+    assert machine.worst("nvcc", "gpu") == {"gpu-arch": "warning"}
 
 
 def test_a_driver_that_does_not_answer_is_a_warning_and_no_driver_is_none(machine: Machine) -> None:
-    assert only(machine.findings(), "gpu").severity == "note"
+    assert only(machine.findings("gpu"), "gpu").severity == "note"
     machine.tool("nvidia-smi", "echo Driver/library version mismatch; exit 18")
-    assert machine.worst() == {"gpu": "warning"}
-    assert "Driver/library version mismatch" in only(machine.findings(), "gpu").problem
+    assert machine.worst("gpu") == {"gpu": "warning"}
+    assert "Driver/library version mismatch" in only(machine.findings("gpu"), "gpu").problem
 
 
 def test_tmpdir_that_does_not_exist_is_one_error(machine: Machine) -> None:
@@ -287,7 +290,7 @@ def test_tmpdir_that_does_not_exist_is_one_error(machine: Machine) -> None:
 
 def test_variables_that_change_compiles_are_noted(machine: Machine) -> None:
     machine.variables |= {"NVCC_APPEND_FLAGS": "-lineinfo", "CPATH": "/a:", "DEPENDENCIES_OUTPUT": "deps"}
-    findings = machine.findings()
+    findings = machine.findings("environment")
     notes = [one.found for one in findings if one.id == "environment"]
     assert any("NVCC_APPEND_FLAGS='-lineinfo'" in note for note in notes)
     assert any("DEPENDENCIES_OUTPUT" in note for note in notes)
@@ -317,14 +320,14 @@ def test_a_wrong_configuration_is_exit_code_2(machine: Machine, crate: Workspace
 def test_the_crates_own_toolkit_is_looked_at(machine: Machine, crate: Workspace) -> None:
     other = FakeToolkit(machine.root / "cuda-12.4", "12.4.131")
     crate.config(toolkit=str(other.root))
-    assert only(machine.findings(), "nvcc").found == f"12.4.131, {other.nvcc} (from the `toolkit` setting)"
+    assert only(machine.findings("crate", "nvcc"), "nvcc").found == f"12.4.131, {other.nvcc} (from the `toolkit` setting)"
 
 
 def test_a_build_script_that_does_not_call_cudabuild_is_a_warning(machine: Machine, crate: Workspace) -> None:
     crate.write("build.rs", "fn main() {}\n")
-    assert machine.worst() == {"crate-build-script": "warning"}
+    assert machine.worst("crate", "crate-build-script") == {"crate-build-script": "warning"}
     crate.remove("build.rs")
-    assert machine.worst() == {"crate-build-script": "warning"}
+    assert machine.worst("crate", "crate-build-script") == {"crate-build-script": "warning"}
 
 
 def test_what_only_cargo_knows_is_not_held_against_the_crate(machine: Machine, crate: Workspace) -> None:
@@ -335,7 +338,7 @@ def test_what_only_cargo_knows_is_not_held_against_the_crate(machine: Machine, c
 
 def test_an_include_folder_that_is_not_there_is_a_warning(machine: Machine, crate: Workspace) -> None:
     crate.config(include=["kernels/inclde"])
-    assert machine.worst() == {"crate-include": "warning"}
+    assert machine.worst("crate", "crate-sources") == {"crate-include": "warning"}
 
 
 @pytest.mark.parametrize(("arch", "gpu", "fits"), [
@@ -347,14 +350,21 @@ def test_archs_that_do_not_run_on_this_gpu_are_a_warning(
 ) -> None:
     machine.gpu(gpu)
     crate.config(arch=[arch])
-    assert machine.worst() == ({} if fits else {"crate-arch-gpu": "warning"})
+    assert machine.worst("crate", "nvcc", "crate-arch") == ({} if fits else {"crate-arch-gpu": "warning"})
+
+
+def test_native_is_found_as_a_build_finds_it_without_nvidia_smi(machine: Machine, crate: Workspace) -> None:
+    crate.config(arch=["native"])
+    assert machine.worst("crate", "nvcc", "crate-arch") == {"crate-arch": "error"}
+    machine.toolkit.put("bin/__nvcc_device_query", "#!/bin/sh\necho 90\n", mode=0o755)
+    assert only(machine.findings("crate", "nvcc", "crate-arch"), "crate-arch").found == "sm_90"
 
 
 def test_a_crate_that_does_not_use_cudabuild_and_a_workspace_are_notes(machine: Machine, crate: Workspace) -> None:
     crate.remove("cudabuild.toml")
-    assert "cudabuild init" in only(machine.findings(), "crate").found
+    assert "cudabuild init" in only(machine.findings("crate"), "crate").found
     crate.write("Cargo.toml", '[workspace]\nmembers = ["a"]\n')
-    note = only(machine.findings(), "crate")
+    note = only(machine.findings("crate"), "crate")
     assert note.severity == "note" and "is a workspace" in note.found
 
 
