@@ -10,8 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from cudabuild.config.load import load
+from cudabuild.config.schema import Overrides
 from cudabuild.errors import ConfigError
-from cudabuild.scaffold import guess_sources, init, render_config, template
+from cudabuild.host import Environment
+from cudabuild.scaffold import guess_sources, init, template
 
 MANIFEST = '[package]\nname = "gpu-prover"\nversion = "0.1.0"\nedition = "2021"\n'
 
@@ -66,10 +69,17 @@ def test_nothing_but_the_two_files_is_left_behind(crate: Path) -> None:
     assert sorted(os.listdir(crate)) == ["Cargo.toml", "build.rs", "cudabuild.toml"]
 
 
-def test_what_is_commented_out_in_the_template_is_valid_once_it_is_uncommented(crate: Path) -> None:
-    text = render_config("p", guess_sources(str(crate)))
-    shown = "\n".join(line.removeprefix("# ") for line in text.splitlines()[1:])
-    assert set(msgspec.toml.decode(shown)) >= {"include", "define", "lineinfo", "features", "profile"}
+@pytest.mark.parametrize("uncommented", [False, True])
+def test_what_is_written_is_a_configuration_and_so_is_what_is_commented_out_in_it(crate: Path, uncommented: bool) -> None:
+    put(crate, "Cargo.toml", text=MANIFEST + "[features]\nquiet = []\n")
+    init(str(crate), force=False, ask=never)
+    text = (crate / "cudabuild.toml").read_text()
+    if uncommented:
+        text = "\n".join(line.removeprefix("# ") for line in text.splitlines()[1:])
+        (crate / "cudabuild.toml").write_text(text)
+    loaded = load(str(crate), Environment({}), Overrides(feature=("quiet",), profile="dev"))
+    assert (loaded.name, loaded.arch, loaded.std) == ("gpu_prover_cuda", ("80", "90"), "c++17")
+    assert (loaded.lineinfo, "QUIET" in loaded.define, loaded.opt == 1) == (uncommented,) * 3
 
 
 @pytest.mark.parametrize(
