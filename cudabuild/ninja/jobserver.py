@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 
 import msgspec
 
@@ -30,18 +31,19 @@ def find(env: Environment) -> Jobserver | None:
             continue
         value = match[1]
         if value.startswith("fifo:"):
-            if os.path.exists(value[5:]):
+            if _is_pipe(value[5:]):
                 return Jobserver(f" -j --jobserver-auth={value}", ())
             continue
         pipe = re.fullmatch(r"(\d+),(\d+)", value)
-        if pipe is not None and all(_is_open(int(number)) for number in pipe.groups()):
+        if pipe is not None and all(_is_pipe(int(number)) for number in pipe.groups()):
             return Jobserver(f" -j --jobserver-auth={value}", (int(pipe[1]), int(pipe[2])))
     return None
 
 
-def _is_open(descriptor: int) -> bool:
+def _is_pipe(place: int | str) -> bool:
+    """Whether a descriptor or path leads to a pipe. Where the jobserver was not handed on, its descriptors' numbers may be taken
+    by other files."""
     try:
-        os.fstat(descriptor)
-    except OSError:
+        return stat.S_ISFIFO(os.stat(place).st_mode)
+    except (OSError, OverflowError):
         return False
-    return True

@@ -77,6 +77,8 @@ def run_ninja(
             if process.poll() is None:
                 _stop(process, received[0] if received else signal.SIGINT)
             _end_session(process.pid)
+            if process.stdout is not None:
+                process.stdout.close()  # not before: ninja must not die of a broken pipe with its commands running
     if received:
         raise Interrupted(received[0])
     return "".join(words)
@@ -88,7 +90,8 @@ class _Stop(Exception):
 
 @contextmanager
 def _stopping() -> Iterator[list[int]]:
-    """While ninja runs, the first signal to us leaves the block instead of ending us, and is kept in the list."""
+    """While ninja runs, the first signal to us leaves the block instead of ending us, and is kept in the list. What we were
+    started to ignore (SIGHUP under nohup) stays ignored."""
     received: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
@@ -97,7 +100,7 @@ def _stopping() -> Iterator[list[int]]:
             raise _Stop
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, note) for number in numbers}
+    before = {number: signal.signal(number, note) for number in numbers if signal.getsignal(number) != signal.SIG_IGN}
     try:
         yield received
     except _Stop:

@@ -62,12 +62,12 @@ def write(steps: Sequence[Step], folder: str, pool: int | None) -> str:
         rules += ["pool jobs", f"  depth = {pool}"]
     rules += ["rule step", "  command = exec sh $script", "  description = $summary"]
     rules += ["  pool = jobs", ""] if pool is not None else [""]
-    for step in steps:
+    for number, step in enumerate(steps):
         os.makedirs(os.path.join(step.folder, "tmp"))
         with open(step.script, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(_script(step))
         rules += [
-            f"build {step.name}: step", f"  script = {_escaped(shlex.quote(step.script))}",
+            f"build step{number}: step", f"  script = {_escaped(shlex.quote(step.script))}",
             f"  summary = {_escaped(step.summary)}", "",
         ]  # fmt: skip
     path = os.path.join(folder, "build.ninja")
