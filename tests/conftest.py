@@ -16,7 +16,7 @@ from workspace import Workspace
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     """A crate with no source yet, a fake toolkit on PATH, and an environment with nothing of the caller's in it."""
-    return Workspace(tmp_path)
+    return Workspace(tmp_path, forked=True)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from workspace import Workspace
+from workspace import Changes, Workspace
 
 READERS = ["kernels/msm.cu", "kernels/ntt.cu"]
 ALL = ["kernels/hash.cu", *READERS]
@@ -164,7 +164,7 @@ def test_header_with_an_odd_name_is_tracked(prover: Workspace, name: str) -> Non
 @pytest.mark.parametrize("folder", ["w s", "ünï", "cr#1", "a=b", "50%", "x(1)"])
 def test_crate_in_a_folder_with_an_odd_name_builds(tmp_path: Path, folder: str) -> None:
     """C10"""
-    workspace = Workspace(tmp_path / folder, crate="the crate")
+    workspace = Workspace(tmp_path / folder, crate="the crate", forked=True)
     workspace.write("kernels/inc dir/h.cuh", "#define VAL 1\n")
     workspace.write("kernels/k k.cu", '#include "h.cuh"\nint k = VAL;\n')
     workspace.config(include=["kernels/inc dir"])
@@ -181,7 +181,7 @@ def test_crate_in_a_folder_with_an_odd_name_builds(tmp_path: Path, folder: str) 
 @pytest.mark.parametrize("folder", ["cr$1", "$HOME", "q`touch pwn`"])
 def test_crate_in_a_folder_that_a_shell_would_expand_builds_or_is_refused(tmp_path: Path, folder: str) -> None:
     """C10: nvcc hands its own steps to sh unquoted, so such a path must be kept from it or be refused by name."""
-    workspace = Workspace(tmp_path / folder)
+    workspace = Workspace(tmp_path / folder, forked=True)
     workspace.write("kernels/k.cu", "int k;\n")
     report = workspace.build(expect=(0, 2))
     if report.exit_code == 0:
@@ -373,7 +373,7 @@ def test_line_directive_does_not_invent_a_dependency(prover: Workspace) -> None:
 def test_header_of_a_system_folder_is_tracked(prover: Workspace, place: str) -> None:
     prover.write("third/party.cuh", "#define PARTY 1\n")
     prover.write("kernels/msm.cu", "#include <party.cuh>\nint msm = PARTY;\n")
-    env: dict[str, str | None] = {} if place == "system-include" else {place: str(prover.path("third"))}
+    env: Changes = {} if place == "system-include" else {place: str(prover.path("third"))}
     if not env:
         prover.config(**{place: ["third"]})
     prover.build(env=env)

@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from workspace import Workspace
+from workspace import Changes, Workspace
 
 READERS = ["kernels/msm.cu", "kernels/ntt.cu"]
 
@@ -115,7 +115,7 @@ def test_compiler_that_lies_about_its_object_is_not_believed(built: Workspace, f
 def test_killed_compiler_is_called_killed(built: Workspace) -> None:
     """C22"""
     built.edit("kernels/include/limbs.cuh", "LIMBS 1", "LIMBS 2")
-    env: dict[str, str | None] = {"FAKE_NVCC_FAULT": "crash", "FAKE_NVCC_FAULT_SOURCE": "msm.cu"}
+    env: Changes = {"FAKE_NVCC_FAULT": "crash", "FAKE_NVCC_FAULT_SOURCE": "msm.cu"}
     report = built.build(env=env, expect=1)
     assert report.failed == ["kernels/msm.cu"]
     said = (report.error + report.stderr).lower()

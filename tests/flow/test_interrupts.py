@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from workspace import Workspace
+from workspace import Changes, Workspace
 
-HANG: dict[str, str | None] = {"FAKE_NVCC_FAULT": "hang", "FAKE_NVCC_FAULT_SOURCE": "msm.cu"}
+HANG: Changes = {"FAKE_NVCC_FAULT": "hang", "FAKE_NVCC_FAULT_SOURCE": "msm.cu"}
 
 
 def alive(pid: int) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from workspace import Workspace
+from workspace import Changes, Workspace
 
-SLOW: dict[str, str | None] = {"FAKE_NVCC_FAULT": "slow:0.25"}
+SLOW: Changes = {"FAKE_NVCC_FAULT": "slow:0.25"}
 
 
 @pytest.fixture

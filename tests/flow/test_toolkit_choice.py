@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 from toolkit import FakeToolkit, install_host_compiler, install_wrapper
-from workspace import Report, Workspace
-
-NO_CUDA = "/usr/bin:/bin"
+from workspace import Changes, Report, Workspace
 
 
 def searched(report: Report) -> list[str]:
@@ -28,7 +26,7 @@ def used(workspace: Workspace, toolkit: FakeToolkit) -> bool:
 def test_library_folder_is_found_in_every_layout(prover: Workspace, layout: str) -> None:
     """C25 (1) to (3)"""
     toolkit = FakeToolkit(prover.root / "toolkit", version="13.0.1", library_folder=layout)
-    report = prover.build_under_cargo(env={"CUDA_HOME": str(toolkit.root), "PATH": NO_CUDA})
+    report = prover.build_under_cargo(env={"CUDA_HOME": str(toolkit.root), "PATH": prover.system_path})
     assert used(prover, toolkit)
     assert [Path(folder).resolve() for folder in runtime_folders(report)] == [toolkit.libraries.resolve()]
 
@@ -90,7 +88,7 @@ def test_unusable_variable_is_named_with_its_value(prover: Workspace, value: str
 @pytest.mark.parametrize("form", ["{root}/", "{root}/bin/..", "{root}//"])
 def test_harmless_spelling_of_the_variable_works(prover: Workspace, form: str) -> None:
     """C25 (6)"""
-    prover.build(env={"CUDA_HOME": form.format(root=prover.toolkit.root), "PATH": NO_CUDA})
+    prover.build(env={"CUDA_HOME": form.format(root=prover.toolkit.root), "PATH": prover.system_path})
     assert used(prover, prover.toolkit)
 
 
@@ -102,7 +100,7 @@ def test_empty_variable_is_an_unset_one(prover: Workspace) -> None:
 
 def test_no_toolkit_at_all_says_what_to_do(prover: Workspace) -> None:
     """C25"""
-    report = prover.build(env={"PATH": NO_CUDA}, expect=3)
+    report = prover.build(env={"PATH": prover.system_path}, expect=3)
     assert "nvcc" in report.error and "CUDA_HOME" in report.error
     assert report.data["toolkit"] is None
     assert report.data["error"]["hint"]
@@ -111,12 +109,12 @@ def test_no_toolkit_at_all_says_what_to_do(prover: Workspace) -> None:
 def test_wrapper_on_the_path_leads_to_its_toolkit(prover: Workspace) -> None:
     """C26"""
     install_wrapper(prover.root / "usr/bin/nvcc", prover.toolkit.nvcc)
-    report = prover.build_under_cargo(env={"PATH": f"{prover.root}/usr/bin:{NO_CUDA}"})
+    report = prover.build_under_cargo(env={"PATH": f"{prover.root}/usr/bin:{prover.system_path}"})
     assert used(prover, prover.toolkit)
     assert [Path(folder).resolve() for folder in runtime_folders(report)] == [prover.toolkit.libraries]
     prover.compiles()
     (prover.toolkit.root / "bin/ptxas").write_text("patched\n")
-    prover.build_under_cargo(env={"PATH": f"{prover.root}/usr/bin:{NO_CUDA}"})
+    prover.build_under_cargo(env={"PATH": f"{prover.root}/usr/bin:{prover.system_path}"})
     assert len(prover.compiles()) == 3
 
 
@@ -125,7 +123,7 @@ def test_first_wrapper_on_the_path_decides_about_everything(prover: Workspace) -
     other = FakeToolkit(prover.root / "other", version="13.1.5")
     install_wrapper(prover.root / "one/nvcc", other.nvcc)
     install_wrapper(prover.root / "two/nvcc", prover.toolkit.nvcc)
-    report = prover.build_under_cargo(env={"PATH": f"{prover.root}/one:{prover.root}/two:{NO_CUDA}"})
+    report = prover.build_under_cargo(env={"PATH": f"{prover.root}/one:{prover.root}/two:{prover.system_path}"})
     assert used(prover, other)
     assert [Path(folder).resolve() for folder in runtime_folders(report)] == [other.libraries]
     assert str(prover.toolkit.root) not in report.stdout
@@ -135,7 +133,7 @@ def test_link_named_nvcc_leads_to_its_toolkit(prover: Workspace) -> None:
     """C26: called through the link, nvcc would not find its profile."""
     (prover.root / "links").mkdir()
     (prover.root / "links/nvcc").symlink_to(prover.toolkit.nvcc)
-    prover.build(env={"PATH": f"{prover.root}/links:{NO_CUDA}"})
+    prover.build(env={"PATH": f"{prover.root}/links:{prover.system_path}"})
     assert used(prover, prover.toolkit)
 
 
@@ -155,7 +153,7 @@ def test_chosen_host_compiler_is_used_in_every_call(prover: Workspace, way: str)
     """C27"""
     compiler = install_host_compiler(prover.root / "tools/g++-own", marker="my own")
     arguments: list[str] = []
-    env: dict[str, str | None] = {}
+    env: Changes = {}
     if way == "host-compiler":
         prover.config(host_compiler=str(compiler))
     elif way == "--host-compiler":

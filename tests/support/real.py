@@ -22,9 +22,15 @@ def real_nvcc() -> str | None:
 
 
 def unit_source(value: str, headers: tuple[str, ...] = (), name: str = "probe") -> str:
-    """A unit as small as one with host and device code can be. Its object holds `value` where both run."""
-    includes = "".join(f"#include {header if header.startswith('<') else chr(34) + header + chr(34)}\n" for header in headers)
-    return f"{includes}__global__ void {name}_kernel(int *out) {{ *out = {value}; }}\nextern \"C\" int {name}() {{ return {value}; }}\n"
+    """A unit as small as one with host and device code can be; both hold the number `value`. Headers are `h.cuh` or `<h.cuh>`."""
+    includes = "".join(f"#include {header}\n" if header.startswith("<") else f'#include "{header}"\n' for header in headers)
+    kernel = f"__global__ void {name}_kernel(int *out) {{ *out = {value}; }}\n"
+    return f'{includes}{kernel}extern "C" int {name}() {{ return {value}; }}\n'
+
+
+def unit_text(*headers: str) -> str:
+    """A unit whose object holds the text that its headers define as TEXT."""
+    return unit_source("1", headers) + 'extern "C" const char *text() { return TEXT; }\n'
 
 
 class Project(Workspace):
@@ -33,26 +39,28 @@ class Project(Workspace):
 
     def __init__(self, root: Path, nvcc: str, crate: str = "crate") -> None:
         super().__init__(root, crate)
+        self.nvcc = nvcc
         self.env |= {"PATH": "/usr/bin:/bin", "NVCC": nvcc}
 
-    def object_files(self, out: Path | None = None) -> dict[str, tuple[int, int]]:
-        """Identity of each object, by its unit's name. Inode and time of change: a compile always makes a new file."""
+    def objects(self, out: Path | None = None) -> list[Path]:
         folder = (out or self.out) / "cudabuild/obj"
-        found = folder.iterdir() if folder.is_dir() else ()
-        return {path.name: (path.stat().st_ino, path.stat().st_ctime_ns) for path in found}
-
-    def object_bytes(self, out: Path | None = None) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in ((out or self.out) / "cudabuild/obj").iterdir()}
+        return sorted(folder.iterdir()) if folder.is_dir() else []
 
     def build(self, *args: str, out: Path | None = None, **options: Any) -> Report:
-        before = self.object_files(out)
+        before = _identities(self.objects(out))
         report = super().build(*args, out=out, **options)
-        after = self.object_files(out)
-        new = [name for name, identity in after.items() if before.get(name) != identity]
+        new = _identities(self.objects(out)) - before
         assert len(new) == len(report.compiled), f"the report says {report.compiled}, new objects are {new}"
         return report
 
-    def settle(self) -> None:
-        """Build, and hold that a second build finds nothing to do."""
-        self.build()
-        assert self.build().compiled == []
+    def settle(self) -> Report:
+        """Build, and hold that there is nothing left to do."""
+        report = self.build()
+        again = self.build()
+        assert again.compiled == [], [(source, again.reason(source)) for source in again.compiled]
+        return report
+
+
+def _identities(objects: list[Path]) -> set[tuple[str, int, int]]:
+    """A compile always makes a new file."""
+    return {(path.name, path.stat().st_ino, path.stat().st_ctime_ns) for path in objects}

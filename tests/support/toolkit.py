@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 SUPPORT = Path(__file__).parent
 ARCHS_13 = "75 80 86 87 88 89 90 100 103 110 120 121"
 ARCHS_12 = "50 52 53 60 61 62 70 72 75 80 86 87 89 90"
-
-# -I and -S halve the interpreter's start; the shebang takes one argument, so they are joined.
-NVCC = """#!{python} -IS
-import sys
-
-sys.path.insert(0, {support!r})
-from fake_nvcc import main
-
-sys.exit(main({version!r}, {archs!r}))
-"""
 
 PROFILE = """TOP              = $(_HERE_)/..
 CICC_PATH        = $(TOP)/nvvm/bin
@@ -61,8 +54,7 @@ class FakeToolkit:
 
     def install_nvcc(self, version: str | None = None) -> None:
         self.version = version or self.version
-        text = NVCC.format(python=sys.executable, support=str(SUPPORT), version=self.version, archs=self.archs)
-        self.put("bin/nvcc", text, mode=0o755)
+        place(self.nvcc, "nvcc", f"{self.version} {self.archs}")
 
     def put(self, name: str, text: str, mode: int = 0o644) -> Path:
         path = self.root / name
@@ -81,12 +73,36 @@ def install_wrapper(path: Path, nvcc: Path) -> Path:
 
 
 def install_host_compiler(path: Path, marker: str = "one") -> Path:
-    """A host compiler that answers as the machine's own, and whose bytes a test can change."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    real = shutil.which("g++") or shutil.which("gcc") or "/usr/bin/cc"
-    path.write_text(f'#!/bin/sh\n# {marker}\nexec {real} "$@"\n', encoding="utf-8")
-    path.chmod(0o755)
+    """A host compiler that behaves as the machine's own, and whose bytes a test can change."""
+    place(path, "gcc", marker)
+    for name in ("cc1plus", "cc1", "as", "ld", "collect2"):
+        (path.parent / f"fake-{name}").write_text(f"{name} {marker}\n", encoding="utf-8")
     return path
+
+
+def place(path: Path, program: str, tail: str) -> None:
+    """Installs a launcher whose bytes end in `tail`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_bytes(launcher(program).read_bytes() + f"\nFAKE {tail}".encode())
+    path.chmod(0o755)
+
+
+@functools.cache
+def launcher(program: str) -> Path:
+    """launcher.c, compiled once and kept beside the byte code."""
+    real = shutil.which("gcc") or "/usr/bin/cc"
+    script = SUPPORT / "fake_nvcc_main.py"
+    defines = {"nvcc": [f'-DPYTHON="{sys.executable}"', f'-DSCRIPT="{script}"'], "gcc": [f'-DCOMPILER="{real}"']}[program]
+    source = SUPPORT / "launcher.c"
+    key = zlib.crc32(source.read_bytes() + repr(defines).encode())
+    built = SUPPORT / "__pycache__" / f"{program}-{key:08x}"
+    if not built.exists():
+        built.parent.mkdir(exist_ok=True)
+        half = built.with_suffix(f".{os.getpid()}")
+        subprocess.run([real, "-O1", "-s", *defines, "-o", half, source], check=True)
+        half.rename(built)
+    return built
 
 
 def run_nvcc(toolkit: FakeToolkit, *argv: str, cwd: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:

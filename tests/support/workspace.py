@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,9 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import archive
-from toolkit import FakeToolkit
+from tool import Done, run_fork, run_process
+from toolkit import FakeToolkit, install_host_compiler
 
 REPOSITORY = Path(__file__).parents[2]
+
+Changes = dict[str, "str | None"]
+"""Environment variables to set, or with None to take away."""
+Codes = int | tuple[int, ...]
 
 CARGO_TOML = '[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2021"\n'
 
@@ -85,11 +89,12 @@ class Report:
 class Workspace:
     """A crate `prover` with kernels in kernels/ and headers in kernels/include, in a folder of its own.
 
-    `env` is the whole environment that the tool gets: PATH, HOME, and what a test adds.
+    `env` is the whole environment that the tool gets: PATH, HOME, and what a test adds. Runs are new processes, or with `forked`
+    the fast kind of tool.py.
     """
 
-    def __init__(self, root: Path, crate: str = "crate") -> None:
-        self.root = root
+    def __init__(self, root: Path, crate: str = "crate", *, forked: bool = False) -> None:
+        self.root, self.forked = root, forked
         self.crate = root / crate
         self.out = root / "out"
         self.log = root / "nvcc.log"
@@ -106,8 +111,9 @@ class Workspace:
         self.config()
         (root / "home").mkdir()
         self.out.mkdir()
+        self.system_path = f"{install_host_compiler(root / 'host/gcc').parent}:/usr/bin:/bin"
         self.env = {
-            "PATH": f"{self.toolkit.root}/bin:/usr/bin:/bin",
+            "PATH": f"{self.toolkit.root}/bin:{self.system_path}",
             "HOME": str(root / "home"),
             "PYTHONPATH": str(REPOSITORY),
             "FAKE_NVCC_LOG": str(self.log),
@@ -166,24 +172,22 @@ class Workspace:
 
     # Running the tool
 
-    def environment(self, changes: dict[str, str | None] | None = None) -> dict[str, str]:
+    def environment(self, changes: Changes | None = None) -> dict[str, str]:
         return {key: value for key, value in {**self.env, **(changes or {})}.items() if value is not None}
 
-    def command(self, *args: str, out: Path | None = None) -> list[str]:
-        place = ["--manifest-dir", str(self.crate), "--out", str(out or self.out)]
-        return [sys.executable, "-m", "cudabuild", "build", "--json", *place, *args]
+    def arguments(self, *args: str, out: Path | None = None) -> list[str]:
+        return ["build", "--json", "--manifest-dir", str(self.crate), "--out", str(out or self.out), *args]
 
     def build(
-        self, *args: str, env: dict[str, str | None] | None = None, expect: int | tuple[int, ...] = 0, out: Path | None = None, cwd: Path | None = None
+        self, *args: str, env: Changes | None = None, expect: Codes = 0, out: Path | None = None, cwd: Path | None = None
     ) -> Report:
-        """One run by hand. `expect` is the exit code, or the possible ones; anything else fails the test with the tool's own words."""
-        done = subprocess.run(
-            self.command(*args, out=out), cwd=cwd or self.crate, env=self.environment(env), capture_output=True, text=True,
-            timeout=60, check=False, errors="surrogateescape", stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        """One run by hand. `expect` is the exit code, or the possible ones; anything else fails with the tool's own words."""
+        done = self.run(self.arguments(*args, out=out), cwd or self.crate, self.environment(env))
         _check_exit(done, expect)
-        data = json.loads(done.stdout) if done.stdout.strip() else {}
-        return Report(done.returncode, done.stdout, done.stderr, data)
+        return Report(*done, json.loads(done.stdout) if done.stdout.strip() else {})
+
+    def run(self, arguments: list[str], cwd: Path, env: dict[str, str]) -> Done:
+        return run_fork(arguments, cwd, env) if self.forked else run_process(arguments, cwd, env)
 
     def cargo_environment(self) -> dict[str, str]:
         """What cargo sets for a build script, as far as the tool may look."""
@@ -196,58 +200,25 @@ class Workspace:
         }  # fmt: skip
 
     def build_under_cargo(
-        self, *args: str, env: dict[str, str | None] | None = None, expect: int | tuple[int, ...] = 0, pass_fds: tuple[int, ...] = ()
+        self, *args: str, env: Changes | None = None, expect: Codes = 0, pass_fds: tuple[int, ...] = ()
     ) -> Report:
         """One run as a build script makes it: place and names come from the environment, stdout is for cargo."""
-        done = subprocess.run(
-            [sys.executable, "-m", "cudabuild", "build", *args], cwd=self.crate, capture_output=True, text=True, timeout=60,
-            env=self.environment({**self.cargo_environment(), **(env or {})}), check=False, stdin=subprocess.DEVNULL,
-            pass_fds=pass_fds,
-        )  # fmt: skip
+        variables = self.environment({**self.cargo_environment(), **(env or {})})
+        arguments = ["build", *args]
+        if pass_fds:
+            done = run_process(arguments, self.crate, variables, pass_fds)
+        else:
+            done = self.run(arguments, self.crate, variables)
         _check_exit(done, expect)
         report = self.out / "cudabuild/report.json"
-        data = json.loads(report.read_text()) if report.exists() else {}
-        return Report(done.returncode, done.stdout, done.stderr, data)
+        return Report(*done, json.loads(report.read_text()) if report.exists() else {})
 
-    def start(self, *args: str, env: dict[str, str | None] | None = None) -> subprocess.Popen[str]:
+    def start(self, *args: str, env: Changes | None = None) -> subprocess.Popen[str]:
         """A run to be interrupted, in a session of its own."""
         return subprocess.Popen(
-            self.command(*args), cwd=self.crate, env=self.environment(env), text=True, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [sys.executable, "-m", "cudabuild", *self.arguments(*args)], cwd=self.crate, env=self.environment(env), text=True,
+            start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-
-    def build_in_fork(
-        self, *args: str, env: dict[str, str | None] | None = None, out: Path | None = None, timeout: int = 60
-    ) -> Report:
-        """As `build`, in a forked child of this process, where the interpreter has already loaded the tool: ten times as fast.
-        The parent never runs a build, so the child starts with the state of a new process."""
-        import cudabuild.__main__
-
-        streams = [self.root / "fork.stdout", self.root / "fork.stderr"]
-        child = os.fork()
-        if child == 0:
-            code = 70
-            try:
-                for number, path in enumerate(streams, 1):
-                    os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), number)
-                sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
-                os.environ.clear()
-                os.environ.update(self.environment(env))
-                os.chdir(self.crate)
-                signal.alarm(timeout)
-                code = cudabuild.__main__.main(self.command(*args, out=out)[3:])
-                sys.stdout.flush()
-                sys.stderr.flush()
-            except SystemExit as exit:
-                code = exit.code if isinstance(exit.code, int) else 1
-            except BaseException:  # noqa: BLE001 (whatever happens, the child must not go on as a second test run)
-                sys.excepthook(*sys.exc_info())
-                sys.stderr.flush()
-            finally:
-                os._exit(code)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        stdout, stderr = (path.read_text(errors="surrogateescape") for path in streams)
-        return Report(code, stdout, stderr, json.loads(stdout) if stdout.strip() else {})
 
     # What happened
 
@@ -286,9 +257,9 @@ class Workspace:
             time.sleep(0.01)
 
 
-def _check_exit(done: subprocess.CompletedProcess[str], expect: int | tuple[int, ...]) -> None:
+def _check_exit(done: Done, expect: Codes) -> None:
     codes = (expect,) if isinstance(expect, int) else expect
-    assert done.returncode in codes, f"exit code {done.returncode}, expected {expect}\n{done.stdout}\n{done.stderr}"
+    assert done.exit_code in codes, f"exit code {done.exit_code}, expected {expect}\n{done.stdout}\n{done.stderr}"
 
 
 def to_toml(settings: dict[str, Any]) -> str:
