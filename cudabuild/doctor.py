@@ -1,8 +1,8 @@
 """This module is `cudabuild doctor`: every check in its order, none of which can break the others, and the verdict.
 
 It needs nothing installed: whatever is missing, broken or hangs is a finding. The exit code is 2 when the crate's
-configuration is wrong (a build would stop there first), else 3 when the tools or the environment cannot build, else 0. The JSON
-is described in cudabuild.report.findings.
+configuration is wrong (a build would stop there first), else 3 when the tools or the environment cannot build, else 0.
+The JSON is described in cudabuild.report.findings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cudabuild.report import findings as report
 
 
 class Check(msgspec.Struct, frozen=True):
-    """`id` and `subject` are those of its finding when it cannot come to an end, and `broken` is what that means for a build."""
+    """`id` and `subject` are those of its finding when something stops it; `broken` is what that means for builds."""
 
     id: str
     subject: str
@@ -60,11 +60,15 @@ def run(env: Environment, *, as_json: bool) -> int:
     try:
         cwd = os.getcwd()
     except OSError as error:
-        raise ConfigError(f"the current folder cannot be used: {error.strerror}", "change into one that exists") from None
+        raise ConfigError(
+            f"the current folder cannot be used: {error.strerror}", "change into one that exists"
+        ) from None
     findings = examine(env, cwd)
     code = exit_code(findings)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # paths and compilers' words may not fit the terminal's encoding
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # paths and compilers' words may not fit the terminal's encoding
     if as_json:
         sys.stdout.write(report.encode(findings, code))
     else:
@@ -91,7 +95,9 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix="cudabuild-doctor-", ignore_cleanup_errors=True)
     except OSError as error:
-        raise ToolchainError(f"no temporary folder can be made: {error.strerror}", "free some space, or set TMPDIR") from None
+        raise ToolchainError(
+            f"no temporary folder can be made: {error.strerror}", "free some space, or set TMPDIR"
+        ) from None
 
 
 def _guarded(check: Check, seen: Seen) -> Iterator[Finding]:
@@ -104,4 +110,6 @@ def _guarded(check: Check, seen: Seen) -> Iterator[Finding]:
         what = f"{error.filename}: " if error.filename else ""
         yield Finding(check.id, check.broken, check.subject, "", f"{what}{error.strerror or error}")
     except Exception as error:  # noqa: BLE001 (a check meets machines that nobody thought of; the others still count)
-        yield Finding(check.id, check.broken, check.subject, "", f"this check broke, by a mistake of cudabuild: {error!r}")
+        yield Finding(
+            check.id, check.broken, check.subject, "", f"this check broke, by a mistake of cudabuild: {error!r}"
+        )

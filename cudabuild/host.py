@@ -56,13 +56,13 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a short tool to its end and capture what it prints; OSError when it cannot be started.
 
-    One that takes longer than `timeout` seconds is killed with all that it started: TimeoutError, which is an OSError too.
+    One that takes longer than `timeout` seconds is killed with all that it started: TimeoutError, an OSError too.
     """
     import subprocess  # 20 ms that a build with nothing to do does not pay
 
     with subprocess.Popen(
-        argv, env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        errors="surrogateescape", start_new_session=timeout is not None,
+        argv, env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, errors="surrogateescape", start_new_session=timeout is not None,
     ) as process:  # fmt: skip
         try:
             stdout, stderr = process.communicate(timeout=timeout)
@@ -70,7 +70,8 @@ def run(
             if timeout is None:
                 process.kill()
             else:
-                os.killpg(process.pid, signal.SIGKILL)  # a killed script leaves its children behind, who hold the pipes open
+                # A script that is killed alone leaves its children behind, and they hold the pipes open.
+                os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise TimeoutError(errno.ETIMEDOUT, f"gave no answer in {timeout:g} s", argv[0]) from None
             raise

@@ -1,1 +1,1 @@
-"""This package looks at what a build needs, one subject after another; each check says what is found, what is wrong, and the cure."""
+"""This package looks at what a build needs, one subject after another: what is found, what is wrong, and the cure."""

@@ -1,4 +1,4 @@
-"""This module checks the crate around the current folder, if there is one: its configuration, and that the toolkit can do it."""
+"""This module checks the crate around the current folder, if there is one, against the toolkit."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def configuration(seen: Seen) -> Iterator[Finding]:
         if package is None:
             yield Finding("crate", "note", "crate", f"{places.crate} is a workspace: only the machine is looked at")
         else:
-            yield Finding("crate", "note", "crate", f"{places.crate} does not use cudabuild yet (`cudabuild init` sets it up)")
+            yield Finding(
+                "crate", "note", "crate", f"{places.crate} does not use cudabuild yet (`cudabuild init` sets it up)"
+            )
         return
     seen.places = places
     seen.config = _load_as_cargo_would(places.crate, seen.env)
@@ -53,8 +55,8 @@ def configuration(seen: Seen) -> Iterator[Finding]:
 
 
 def _load_as_cargo_would(crate: str, env: Environment) -> BuildConfig:
-    """The configuration, without what only a build under cargo knows: the sources and architectures that the build script
-    adds, and the DEP_ variables of other crates."""
+    """The configuration, without what only a build under cargo knows: the sources and architectures that the build
+    script adds, and the DEP_ variables of other crates."""
     script = _build_script(crate)[1] or b""
     added = Overrides(
         source=(_BY_CARGO,) if b'"--source"' in script else (), arch=(_BY_CARGO,) if b'"--arch"' in script else ()
@@ -101,14 +103,17 @@ def arch(seen: Seen) -> Iterator[Finding]:
         yield Finding("crate-arch", "note", "arch", "the build script adds them (--arch)")
         return
     nvcc, gpus = seen.nvcc.nvcc, seen.gpus()
-    resolved = archs.resolve(
-        seen.config.arch, seen.available,
-        lambda: gpus.numbers() or native_archs(nvcc, Environment(seen.child()), seen.patience), f"nvcc {seen.version} at {nvcc}",
-    )  # fmt: skip
+
+    def native() -> tuple[str, ...]:
+        return gpus.numbers() or native_archs(nvcc, Environment(seen.child()), seen.patience)
+
+    resolved = archs.resolve(seen.config.arch, seen.available, native, f"nvcc {seen.version} at {nvcc}")
     seen.archs = resolved.archs
     yield Finding("crate-arch", "ok", "arch", ", ".join(label for one in seen.archs for label in one.labels()))
     for warning in resolved.warnings:
-        yield Finding("crate-arch-native", "warning", "arch", "", warning, "name the architectures to build for in `arch`")
+        yield Finding(
+            "crate-arch-native", "warning", "arch", "", warning, "name the architectures to build for in `arch`"
+        )
     for number in gpus.numbers():
         if not any(_runs_on(one, int(number)) for one in seen.archs):
             problem = f"nothing in `arch` runs on this machine's GPU, which is sm_{number}"
@@ -116,7 +121,7 @@ def arch(seen: Seen) -> Iterator[Finding]:
 
 
 def _runs_on(one: archs.Arch, gpu: int) -> bool:
-    """Machine code runs on the same and later minor versions of its major one, PTX on all later GPUs; `a` on its own alone."""
+    """Machine code runs on its own minor version and later ones, PTX on all later GPUs; `a` only where it says."""
     number = int(one.virtual.rstrip("af"))
     if one.virtual.endswith("a"):
         return number == gpu
@@ -126,7 +131,13 @@ def _runs_on(one: archs.Arch, gpu: int) -> bool:
 
 def flags(seen: Seen) -> Iterator[Finding]:
     """nvcc's own opinion of the crate's flags; it reads them without compiling."""
-    if seen.config is None or seen.places is None or seen.nvcc is None or seen.host is None or not (seen.plan and seen.archs):
+    if (
+        seen.config is None
+        or seen.places is None
+        or seen.nvcc is None
+        or seen.host is None
+        or not (seen.plan and seen.archs)
+    ):
         return
     roots = Roots(seen.places.crate, seen.places.out)
     given = arguments.flags(seen.config, seen.archs, seen.host.path, roots, "cuda")
@@ -135,7 +146,9 @@ def flags(seen: Seen) -> Iterator[Finding]:
     if done.returncode != 0:
         said = " / ".join(line for line in done.stderr.splitlines() if line.strip() and not line.startswith("#$"))
         cure = f"check `flags`, `host-flags` and `std` in {seen.config.config_file}"
-        yield Finding("crate-flags", "error", "flags", "refused", f"nvcc {seen.version} refuses the crate's flags: {said}", cure)
+        yield Finding(
+            "crate-flags", "error", "flags", "refused", f"nvcc {seen.version} refuses the crate's flags: {said}", cure
+        )
     else:
         yield Finding("crate-flags", "ok", "flags", "nvcc takes them")
 
@@ -165,7 +178,9 @@ def output(seen: Seen) -> Iterator[Finding]:
     while not os.path.exists(folder):
         folder = os.path.dirname(folder)
     if not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
-        raise CudabuildError(f"{folder} cannot be written, and builds by hand go to {seen.places.out}", "give it to this user")
+        raise CudabuildError(
+            f"{folder} cannot be written, and builds by hand go to {seen.places.out}", "give it to this user"
+        )
     yield Finding("crate-output", "ok", "output", f"{seen.places.out}, when built by hand")
 
 

@@ -23,7 +23,9 @@ def environment(seen: Seen) -> Iterator[Finding]:
         value = env.peek(name)
         if value and "" in value.split(os.pathsep):
             problem = f"{name} is {value!r}: an empty element means the current folder, whichever that is"
-            yield Finding("search-path", "warning", "environment", "", problem, f"remove the stray `{os.pathsep}` from {name}")
+            yield Finding(
+                "search-path", "warning", "environment", "", problem, f"remove the stray `{os.pathsep}` from {name}"
+            )
     temporary = env.peek("TMPDIR")
     if temporary and not (os.path.isdir(temporary) and os.access(temporary, os.W_OK)):
         state = "is not a folder that can be written" if os.path.exists(temporary) else "does not exist"

@@ -87,7 +87,9 @@ def first_line(argv: list[str], seen: Seen) -> str:
     done = run(argv, env=seen.env.copy(), timeout=seen.patience)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip()
-        raise ToolchainError(f"`{' '.join(argv)}` failed with exit code {done.returncode}: {said or '(it says nothing)'}")
+        raise ToolchainError(
+            f"`{' '.join(argv)}` failed with exit code {done.returncode}: {said or '(it says nothing)'}"
+        )
     return next(iter(done.stdout.splitlines()), "")
 
 

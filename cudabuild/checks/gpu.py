@@ -43,7 +43,9 @@ def gpu(seen: Seen) -> Iterator[Finding]:
         yield Finding("gpu", "note", "GPU", f"none seen ({gpus.problem}); builds need none, arch = native does")
         return
     counts = {one: gpus.names.count(one) for one in gpus.names}
-    names = [f"{f'{count} x ' * (count > 1)}{name} (sm_{cap.replace('.', '')})" for (name, cap), count in counts.items()]
+    names = [
+        f"{f'{count} x ' * (count > 1)}{name} (sm_{cap.replace('.', '')})" for (name, cap), count in counts.items()
+    ]
     driver = f"driver {gpus.driver}" + (f", for CUDA up to {gpus.cuda}" if gpus.cuda else "")
     yield Finding("gpu", "ok", "GPU", f"{', '.join(names)}; {driver}")
     if seen.nvcc is None:

@@ -1,4 +1,4 @@
-"""This module checks the CUDA toolkit: which nvcc, that its parts are there and of one release, and that a kernel compiles."""
+"""This module checks the CUDA toolkit: which nvcc, all parts there and of one release, and a kernel compiles."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def host_compiler(seen: Seen) -> Iterator[Finding]:
     if chosen.compiler is None:
         raise ToolchainError(
             "gcc is not on PATH, and nothing names another host compiler",
-            "install g++ (in Debian and Ubuntu: apt install g++), or set `host-compiler` in cudabuild.toml or NVCC_CCBIN",
+            "install g++ (Debian, Ubuntu: apt install g++), or set `host-compiler` in cudabuild.toml or NVCC_CCBIN",
         )
     version = hostcxx.version(chosen.compiler, seen.env)
     found = f"{version or 'version unknown'}, {chosen.compiler} (from {chosen.origin})"
@@ -66,7 +66,9 @@ def host_compiler(seen: Seen) -> Iterator[Finding]:
     try:
         plan = _dry_run(seen, chosen)
     except ToolchainError as error:
-        cure = error.hint if seen.env.peek("PATH") else "set PATH, as in PATH=/usr/bin:/bin: gcc finds its own parts by it"
+        cure = (
+            error.hint if seen.env.peek("PATH") else "set PATH, as in PATH=/usr/bin:/bin: gcc finds its own parts by it"
+        )
         yield Finding("host-compiler", "error", "host compiler", found, error.message, cure)
     else:
         seen.plan = plan
@@ -75,11 +77,17 @@ def host_compiler(seen: Seen) -> Iterator[Finding]:
 
 def _dry_run(seen: Seen, chosen: hostcxx.Choice) -> dryrun.DryRun:
     assert seen.nvcc is not None
-    done = run(list(arguments.probe_command(seen.nvcc.nvcc, _ccbin(chosen))), env=seen.child(), cwd=seen.scratch, timeout=seen.patience)
+    done = run(
+        list(arguments.probe_command(seen.nvcc.nvcc, _ccbin(chosen))),
+        env=seen.child(),
+        cwd=seen.scratch,
+        timeout=seen.patience,
+    )
     if done.returncode != 0:
         refusal = hostcxx.explain_refusal(done.stderr, chosen.compiler, chosen.origin, seen.env)
         raise refusal or ToolchainError(
-            f"nvcc's dry run failed: {_said(done.stderr)}", "check NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS; is this nvcc a wrapper?"
+            f"nvcc's dry run failed: {_said(done.stderr)}",
+            "check NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS; is this nvcc a wrapper?",
         )
     plan = dryrun.parse(done.stderr)
     command = dryrun.host_check(plan)
@@ -110,8 +118,17 @@ def parts(seen: Seen) -> Iterator[Finding]:
     fatal = "ptxas" in releases and releases.get("cicc", ()) > releases["ptxas"]
     if len(set(releases.values())) > 1:
         listed = ", ".join(f"{name} {version}" for name, version in versions.items())
-        problem = f"the parts are of different releases: {listed}" + ("; ptxas does not read a newer cicc's PTX" if fatal else "")
-        yield Finding("toolkit-releases", "error" if fatal else "warning", "toolkit parts", "of several releases", problem, _cure(seen))
+        problem = f"the parts are of different releases: {listed}" + (
+            "; ptxas does not read a newer cicc's PTX" if fatal else ""
+        )
+        yield Finding(
+            "toolkit-releases",
+            "error" if fatal else "warning",
+            "toolkit parts",
+            "of several releases",
+            problem,
+            _cure(seen),
+        )
     elif not missing:
         names = ", ".join(versions) + (f" of {'.'.join(map(str, releases['nvcc']))}" if "nvcc" in releases else "")
         yield Finding("toolkit-parts", "ok", "toolkit parts", f"{names}; nvcc.profile, libdevice")
@@ -128,12 +145,17 @@ def cudart(seen: Seen) -> Iterator[Finding]:
     for kind in ("static", "shared"):
         try:
             folder = libraries.cudart_folder(
-                kind, dryrun.library_dirs(seen.plan), seen.plan.variables.get("TOP", ""), os.path.join(seen.scratch, "lib")
+                kind,
+                dryrun.library_dirs(seen.plan),
+                seen.plan.variables.get("TOP", ""),
+                os.path.join(seen.scratch, "lib"),
             )
         except ToolchainError as error:
             problems[kind] = error
         else:
-            found[kind] = os.path.realpath(os.path.join(folder, "libcudart_static.a" if kind == "static" else "libcudart.so"))
+            found[kind] = os.path.realpath(
+                os.path.join(folder, "libcudart_static.a" if kind == "static" else "libcudart.so")
+            )
     texts = [f"{kind}: {found.get(kind, 'none')}" for kind in ("static", "shared")]
     if wanted in problems:
         lacking = problems[wanted]
@@ -147,11 +169,16 @@ def archs(seen: Seen) -> Iterator[Finding]:
     if seen.nvcc is not None and not seen.available:
         yield Finding("gpu-archs", "error", "GPU archs", "none", "nvcc --list-gpu-arch names no architecture", _ANOTHER)
     elif seen.available:
-        yield Finding("gpu-archs", "ok", "GPU archs", " ".join(sorted(seen.available, key=lambda number: (int(number.rstrip("af")), number))))
+        yield Finding(
+            "gpu-archs",
+            "ok",
+            "GPU archs",
+            " ".join(sorted(seen.available, key=lambda number: (int(number.rstrip("af")), number))),
+        )
 
 
 def trial(seen: Seen) -> Iterator[Finding]:
-    """Device code for the newest architecture: nvcc, its headers, the preprocessor, cicc, libdevice and ptxas at work together.
+    """Device code for the newest architecture: nvcc, its headers, gcc -E, cicc, libdevice and ptxas at work together.
 
     Only these: the host half of a compile takes three times as long, and what it needs is checked one by one.
     """
@@ -187,7 +214,7 @@ def _in_folders(name: str, folders: list[str]) -> str | None:
 
 
 def _version_inside(path: str | None) -> str | None:
-    """The version in a tool's text. cicc has no option that prints it, and reading starts no program that could hang."""
+    """The version in a tool's text. cicc has no option that prints it, and reading starts no program."""
     if path is None or os.path.getsize(path) == 0:
         return None
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -206,5 +233,7 @@ def _cure(seen: Seen) -> str:
     if "nvidia-cuda-nvcc" in seen.nvcc.origin or f"{os.sep}nvidia{os.sep}cu" in seen.nvcc.nvcc:
         wheels = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime")
         major_minor = ".".join(map(str, release(seen.version)))
-        return "install all parts in one release: pip install " + " ".join(f"'{name}=={major_minor}.*'" for name in wheels)
+        return "install all parts in one release: pip install " + " ".join(
+            f"'{name}=={major_minor}.*'" for name in wheels
+        )
     return f"install that toolkit anew, or {_ANOTHER}"

@@ -6,8 +6,8 @@ The JSON is one object:
       {"id": "nvcc", "severity": "ok", "subject": "nvcc", "found": "13.0.88, /usr/local/cuda/bin/nvcc (from PATH)",
        "problem": "", "cure": ""}, ...]}
 
-`severity` is ok, note, warning or error; `id` names the check and does not change between releases, as the words may. One id
-may come several times (nvcc-other, environment). A subject that cannot be looked at, for want of another one, is absent.
+`severity` is ok, note, warning or error; `id` names the check and does not change between releases, as the words may.
+One id may come several times (nvcc-other, environment). A subject that cannot be looked at for want of another is absent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ Line = tuple[Severity | None, str]
 
 
 def encode(findings: Sequence[Finding], exit_code: int) -> str:
-    listed = [{name: _printable(text) for name, text in msgspec.structs.asdict(finding).items()} for finding in findings]
+    listed = [
+        {name: _printable(text) for name, text in msgspec.structs.asdict(finding).items()} for finding in findings
+    ]
     document = {"schema": 1, "exit_code": exit_code, "findings": listed}
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
@@ -42,7 +44,9 @@ def show(findings: Sequence[Finding], exit_code: int) -> None:
 
     console = Console()
     for severity, text in lines(findings, exit_code):
-        console.print(text, style=_STYLES[severity] if severity else None, markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            text, style=_STYLES[severity] if severity else None, markup=False, highlight=False, soft_wrap=True
+        )
 
 
 def lines(findings: Sequence[Finding], exit_code: int) -> Iterator[Line]:
