@@ -8,6 +8,7 @@ new file could matter, and never what the build itself writes.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -24,9 +25,10 @@ class Directive(msgspec.Struct, frozen=True):
 
 def rerun_if_changed(files: Iterable[str], folders: Iterable[str], own: Sequence[str]) -> tuple[Directive, ...]:
     """One line for each existing file and folder, absolute; `own` are the folders that builds write to."""
-    paths = {_normal(file) for file in files if os.path.isfile(file)}
-    paths = {path for path in paths if _is_printable(path) and not any(within(path, folder) for folder in own)}
-    watched = {_normal(folder) for folder in folders if _is_watchable(folder, own)}
+    own = [*own, *map(os.path.realpath, own)]
+    paths = {path for file in files if os.path.isfile(file) and (path := _outside(file, own)) and _is_printable(path)}
+    # One that cannot be watched must not take those below it along.
+    watched = _outermost({_normal(folder) for folder in folders if _is_watchable(folder, own)})
     return tuple(Directive("rerun-if-changed", path) for path in (*sorted(paths), *sorted(watched)))
 
 
@@ -70,16 +72,23 @@ def render(directives: Iterable[Directive], rust_version: str | None) -> str:
 
 
 def _older(version: str | None, than: tuple[int, int]) -> bool:
-    parts = (version or "").split(".")
-    if len(parts) < 2 or not (parts[0].isdigit() and parts[1].isdigit()):
-        return False
-    return (int(parts[0]), int(parts[1])) < than
+    parts = re.match(r"(\d+)(?:\.(\d+))?", version or "")
+    return parts is not None and (int(parts[1]), int(parts[2] or 0)) < than
 
 
 def _normal(path: str) -> str:
     """The path without `.` and `..`, unless a symlink on the way makes that another file."""
     normal = os.path.normpath(path)
     return normal if os.path.exists(normal) and os.path.samefile(normal, path) else path
+
+
+def _outside(path: str, own: Sequence[str]) -> str | None:
+    """The path by a name that is not in a folder of `own`; None for what really lies there. (Other build scripts link headers
+    of their crates into an OUT_DIR.)"""
+    real, normal = os.path.realpath(path), _normal(path)
+    if any(within(real, folder) for folder in own):
+        return None
+    return real if any(within(normal, folder) for folder in own) else normal
 
 
 def _is_printable(path: str) -> bool:
@@ -89,9 +98,22 @@ def _is_printable(path: str) -> bool:
 
 def _is_watchable(folder: str, own: Sequence[str]) -> bool:
     """An existing folder that holds nothing that changes by itself: no output of ours, no git database."""
+    real = os.path.realpath(folder)
     return (
         os.path.isdir(folder)
         and _is_printable(folder)
-        and not os.path.exists(os.path.join(folder, ".git"))
-        and not any(within(path, _normal(folder)) or within(_normal(folder), path) for path in own)
+        and not os.path.isdir(os.path.join(folder, ".git"))
+        and not any(within(path, real) or within(real, path) for path in own)
     )
+
+
+def _outermost(paths: set[str]) -> set[str]:
+    """Without those below another: cargo looks at a folder with all that is in it."""
+    kept: set[str] = set()
+    for path in sorted(paths):
+        parent = path
+        while (parent := os.path.dirname(parent)) not in kept and parent != os.path.dirname(parent):
+            pass
+        if parent not in kept:
+            kept.add(path)
+    return kept

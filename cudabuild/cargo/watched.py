@@ -45,16 +45,4 @@ def folders(config: BuildConfig, toolchain: Toolchain | None, made: Iterable[Mad
         # installed on the machine: cargo would walk through it at every build.
         if path not in missing_folders and not within(path, _INSTALLED):
             found.add(os.path.dirname(path))
-    return _outermost(found)
-
-
-def _outermost(paths: set[str]) -> set[str]:
-    """Without those below another: cargo looks at a folder with all that is in it."""
-    kept: set[str] = set()
-    for path in sorted(paths):
-        parent = path
-        while (parent := os.path.dirname(parent)) not in kept and parent != os.path.dirname(parent):
-            pass
-        if parent not in kept:
-            kept.add(path)
-    return kept
+    return found

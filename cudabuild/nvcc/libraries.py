@@ -16,8 +16,8 @@ def cudart_folder(kind: str, library_dirs: Sequence[str], root: str, links: str)
     no libcudart.so, only the versioned name, which a linker does not look for: then a link is made in the folder `links`.
     """
     wanted = "libcudart_static.a" if kind == "static" else "libcudart.so"
-    root = os.path.normpath(root)
-    folders = [*library_dirs, *(os.path.join(root, name) for name in ("lib64", "lib", "targets/x86_64-linux/lib"))]
+    usual = ("lib64", "lib", "targets/x86_64-linux/lib") if root else ()
+    folders = [*library_dirs, *(os.path.join(os.path.normpath(root), name) for name in usual)]
     folders = [folder for folder in dict.fromkeys(folders) if os.path.basename(folder) != "stubs"]
     for folder in folders:
         if os.path.isfile(os.path.join(folder, wanted)):
