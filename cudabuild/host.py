@@ -14,6 +14,8 @@ from cudabuild.files import is_utf8
 if TYPE_CHECKING:
     import subprocess
 
+SIDE_FILES = ("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES")  # read by gcc
+
 
 class Environment:
     """The variables of this process, and which of them were asked for.
@@ -47,8 +49,8 @@ class Environment:
         return frozenset(self._names_read)
 
     def copy(self) -> dict[str, str]:
-        """All variables, for a child process."""
-        return dict(self._variables)
+        """The variables for a child process: all but those that make a compiler write files that nobody asked for."""
+        return {name: value for name, value in self._variables.items() if name not in SIDE_FILES}
 
 
 def run(

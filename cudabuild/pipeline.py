@@ -167,12 +167,11 @@ def _compile(
 ) -> list[Compiled]:  # fmt: skip
     ninja = find_ninja(env.peek("PATH"))
     limit = job_limit(config.jobs, env)
-    variables = {name: value for name, value in env.copy().items() if name not in arguments.SCRUBBED}
     scratch = out.new_scratch()
     try:
         compiled = compile_units(
             missing, toolchain, folder=scratch, objects=out.objects, roots=roots, disk=disk, pool=limit.pool,
-            run_ninja=lambda file: run_ninja(ninja, file, cwd=roots.crate, env=variables, limit=limit, progress=progress),
+            run_ninja=lambda file: run_ninja(ninja, file, cwd=roots.crate, env=env.copy(), limit=limit, progress=progress),
         )  # fmt: skip
     except BaseException:
         out.remove_scratch(scratch)

@@ -66,7 +66,7 @@ def take(reported: Sequence[str], search: Search, disk: Disk, roots: Roots) -> t
     for path in missing:
         if path not in phantoms:
             raise Incomplete(path)
-    paths += _copies(paths, search, disk)
+    paths += _unreported(paths, search, disk)
     looked_at: dict[str, None] = {}
 
     def exists(path: str) -> bool:
@@ -111,21 +111,22 @@ def changes(reading: Reading, disk: Disk, real: Callable[[str], str]) -> tuple[K
     return tuple(found)
 
 
-def _copies(paths: Sequence[str], search: Search, disk: Disk) -> list[str]:
-    """Headers that gcc skipped, and so nvcc did not report, because `#pragma once` took them for a file seen before: it
-    compares content, size and whole-second mtime, and a git checkout makes many equal files of one second."""
+def _unreported(paths: Sequence[str], search: Search, disk: Disk) -> list[str]:
+    """Headers that a text includes and nvcc did not report by that name.
+
+    gcc skips a header that `#pragma once` takes for a file seen before (it compares content, size and whole-second mtime, and a
+    git checkout makes many equal files of one second). And it names a header of an -isystem folder by what a symlink leads to,
+    while the link itself can be turned to another file.
+    """
     once = {disk.digest(path) for path in paths if disk.text(path).pragma_once}
-    if not once:
-        return []
-    known = {os.path.realpath(path) for path in paths}
+    named = set(paths)
+    real = {os.path.realpath(path) for path in paths}
     found: dict[str, None] = {}
-    for path in paths:
-        if search.is_builtin(path):
-            continue
+    for path in search.outside(paths):
         for mention in disk.text(path).includes:
             places = (os.path.join(*place) for place in search.candidates(mention, path))
             target = next(filter(os.path.isfile, places), None)
-            if target is not None and os.path.realpath(target) not in known and disk.digest(target) in once:
+            if target is not None and target not in named and (os.path.realpath(target) in real or disk.digest(target) in once):
                 found[target] = None
     return list(found)
 

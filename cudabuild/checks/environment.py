@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from cudabuild.checks.finding import Finding, Seen
-from cudabuild.nvcc.arguments import ENVIRONMENT, SCRUBBED
+from cudabuild.nvcc.arguments import ENVIRONMENT
 
 _SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 
@@ -16,7 +16,7 @@ def environment(seen: Seen) -> Iterator[Finding]:
     given = [f"{name}={value!r}" for name in ENVIRONMENT if (value := env.peek(name))]
     for text in given:
         yield Finding("environment", "note", "environment", f"{text} takes part in every compile")
-    for name in SCRUBBED:
+    for name in SIDE_FILES:
         if env.peek(name):
             yield Finding("environment", "note", "environment", f"{name} is set; it is kept from the compilers")
     for name in _SEARCHED:

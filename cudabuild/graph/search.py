@@ -18,16 +18,31 @@ Exists = Callable[[str], bool]
 
 class Search(msgspec.Struct, frozen=True):
     """The folders that are searched for headers, absolute, in order, missing ones included. `builtin` are those of them that
-    belong to the toolkit or to the host compiler: nobody edits there, so they are folded where files are listed one by one."""
+    belong to the toolkit or to the host compiler: nobody edits there, so they are folded where files are listed one by one.
+
+    `real` are the same folders with symlinks and `..` resolved, where that was looked up: gcc names a file of an -isystem folder
+    by whichever of the two names is shorter.
+    """
 
     folders: tuple[str, ...]
     builtin: tuple[str, ...]
+    real: tuple[str, ...] = ()
+
+    def places(self, path: str) -> list[tuple[int, str]]:
+        """Every folder that a file may have been found in, by its position, and the file's name from there."""
+        found: dict[tuple[int, str], None] = {}
+        for position, names in enumerate(zip(self.folders, self.real or self.folders, strict=True)):
+            for folder in names:
+                if within(path, folder):
+                    found[position, path[len(folder):].lstrip("/")] = None
+        return list(found)
 
     def is_builtin(self, path: str) -> bool:
         """Whether a file belongs to the toolkit or the host compiler. A folder that the user names inside them is the user's."""
-        best = max((folder for folder in self.folders if within(path, folder)), key=len, default="")
-        named = max((folder for folder in self.builtin if within(path, folder)), key=len, default="")
-        return bool(named) and len(named) >= len(best)
+        places = self.places(path)
+        # The shorter the name from there, the deeper the folder.
+        closest = min((len(name) for _, name in places), default=0)
+        return any(len(name) == closest and self.folders[position] in self.builtin for position, name in places)
 
     def outside(self, paths: Iterable[str]) -> list[str]:
         """Those of `paths` that do not belong to the toolkit or the host compiler."""
@@ -61,10 +76,7 @@ def shadows(files: Iterable[str], search: Search, exists: Exists) -> set[str]:
     found: set[str] = set()
     asked: set[tuple[str, str]] = set()
     for file in files:
-        for position, folder in enumerate(search.folders):
-            if not within(file, folder):
-                continue
-            name = file[len(folder):].lstrip("/")
+        for position, name in search.places(file):
             for earlier in (*search.folders[:position], *beside):
                 if (earlier, name) not in asked:
                     asked.add((earlier, name))

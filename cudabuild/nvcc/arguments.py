@@ -19,9 +19,6 @@ ENVIRONMENT = (
     "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH", "SOURCE_DATE_EPOCH",
 )
 
-# Make the host compiler write files that nobody asked for.
-SCRUBBED = ("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES")
-
 
 def flags(
     config: BuildConfig, archs: Sequence[Arch], ccbin: str | None, roots: Roots, language: Language

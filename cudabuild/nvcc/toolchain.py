@@ -77,7 +77,7 @@ def examine(
         nvcc=found.nvcc, origin=found.origin, version=version,
         host_compiler=probe.host_compiler, host_origin=host.origin,
         archs=resolution.archs, flags=flags, ccbin=host.path,
-        search=Search(_absolute(probe.include_dirs, roots), _absolute(probe.builtin_dirs, roots)),
+        search=_search(probe, roots),
         library_dirs=probe.library_dirs, root=probe.root,
         identity=tuple((role, digest) for role, _, digest in probe.tools),
         paths=tuple(path for _, path, _ in probe.tools),
@@ -131,5 +131,12 @@ def native_archs(nvcc: str, env: Environment, timeout: float | None = None) -> t
     return ()
 
 
-def _absolute(folders: Sequence[str], roots: Roots) -> tuple[str, ...]:
-    return tuple(roots.absolute(folder).rstrip("/") if folder != "." else roots.crate for folder in folders)
+def _search(probe: Probe, roots: Roots) -> Search:
+    folders, builtin = (
+        tuple(_absolute(folder, roots) for folder in named) for named in (probe.include_dirs, probe.builtin_dirs)
+    )
+    return Search(folders, builtin, tuple(os.path.realpath(folder) for folder in folders))
+
+
+def _absolute(folder: str, roots: Roots) -> str:
+    return roots.crate if folder == "." else roots.absolute(folder).rstrip("/") or "/"
