@@ -202,11 +202,17 @@ def test_header_that_was_skipped_as_a_copy_is_taken_down_too(crate: Crate) -> No
     assert crate.changes(reading) == ["file @crate/inc/y/f.h"]
 
 
-def test_header_that_is_another_name_of_one_that_was_read_is_not_taken_down_twice(crate: Crate) -> None:
+def test_header_that_was_read_by_another_name_is_taken_down_by_both(crate: Crate) -> None:
+    """The link can be turned to another file."""
     crate.write("k/a.cu", '#include "x/f.h"\n#include "y/f.h"\n')
     crate.write("inc/x/f.h", "#pragma once\n")
+    crate.write("inc/z/f.h", "#pragma once\nint z;\n")
     (crate.root / "inc/y").symlink_to("x")
-    assert len(crate.take("k/a.cu", "inc/x/f.h").files) == 2
+    reading = crate.take("k/a.cu", "inc/x/f.h")
+    assert crate.changes(reading) == []
+    (crate.root / "inc/y").unlink()
+    (crate.root / "inc/y").symlink_to("z")
+    assert crate.changes(reading) == ["file @crate/inc/y/f.h"]
 
 
 def test_disk_is_asked_once_until_it_is_told_to_forget(crate: Crate) -> None:
@@ -218,3 +224,12 @@ def test_disk_is_asked_once_until_it_is_told_to_forget(crate: Crate) -> None:
     assert disk.digest(path) == first
     disk.forget()
     assert disk.digest(path) != first
+
+
+def test_header_that_was_read_by_two_names_can_be_shadowed_by_either(crate: Crate) -> None:
+    """`#pragma once` hides the second way to it from the compiler's list."""
+    crate.write("k/a.cu", '#include "../inc/f.h"\n#include <f.h>\n')
+    crate.write("inc/f.h", "#pragma once\n")
+    reading = crate.take("k/a.cu", "k/../inc/f.h")
+    crate.write("first/f.h")
+    assert crate.changes(reading) != []
