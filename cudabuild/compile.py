@@ -17,6 +17,7 @@ import msgspec
 from cudabuild.cache.decisions import Decision
 from cudabuild.cache.reading import Disk, Incomplete, take
 from cudabuild.cache.record import Made
+from cudabuild.elf import is_whole
 from cudabuild.errors import BuildFailed, InputsChanged, ToolchainError
 from cudabuild.files import Stamp, stamp
 from cudabuild.ninja.steps import Outcome, Step, outcome, write
@@ -133,8 +134,9 @@ def _take_over(
         return Compiled(decision=decision, outcome=result, script=step.script)
     object_path = os.path.join(step.folder, f"{decision.unit.name}.o")
     digest = disk.digest(object_path)
-    if digest is None or os.path.getsize(object_path) == 0:
-        return Compiled(decision=decision, outcome=result, script=step.script, problem="nvcc ended well but wrote no object")
+    if digest is None or not is_whole(object_path):
+        problem = "nvcc ended well but wrote no object" if digest is None else "nvcc ended well but its object is cut off"
+        return Compiled(decision=decision, outcome=result, script=step.script, problem=problem)
     try:
         with open(os.path.join(step.folder, f"{decision.unit.name}.d"), encoding="utf-8", errors="surrogateescape") as file:
             reported = depfile.parse(file.read(), decision.unit.source)

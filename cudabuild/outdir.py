@@ -108,6 +108,12 @@ class OutDir(msgspec.Struct, frozen=True):
             for unit in self._entries(os.path.join(scratch, attempt)):
                 _clear(os.path.join(scratch, attempt, unit, "tmp"))
 
+    def remove_library(self, file_name: str) -> None:
+        """A library that got another name is not left for a linker to find."""
+        path = os.path.join(self.root, file_name)
+        if os.path.exists(path):
+            os.unlink(path)
+
     def remove_old_objects(self, unit_names: Iterable[str]) -> None:
         """Sources that are gone leave nothing behind."""
         current = {f"{name}.o" for name in unit_names}

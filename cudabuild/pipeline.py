@@ -125,7 +125,11 @@ def _do_missing_work(
         path = out.archive(config.name)
         if not archive.is_fresh(path, members, record, digests):
             archive.make_archive(path, [out.object(unit.name) for unit in units], env)
-            record = msgspec.structs.replace(record, archive=digests.of(path) or "", members=members)
+            if record.library not in ("", os.path.basename(path)):
+                out.remove_library(record.library)
+            record = msgspec.structs.replace(
+                record, library=os.path.basename(path), archive=digests.of(path) or "", members=members
+            )
         out.remove_old_objects(unit.name for unit in units)
     finally:
         known.record = record
@@ -182,7 +186,9 @@ def _compile(
 
 def _directives(known: Known, report: BuildReport, env: Environment) -> tuple[Directive, ...]:
     lines: list[Directive] = []
-    if known.config is not None:
+    if known.config is None:
+        lines += directives.rerun_if_changed(watched.configuration(known.roots.crate), (), ())
+    else:
         own = [known.roots.out]
         made = known.record.made.values()
         lines += directives.rerun_if_changed(

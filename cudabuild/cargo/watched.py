@@ -16,6 +16,11 @@ from cudabuild.roots import Roots
 _INSTALLED = "/usr/local/include"
 
 
+def configuration(crate: str) -> tuple[str, ...]:
+    """Where a configuration can be that could not be read."""
+    return os.path.join(crate, "cudabuild.toml"), os.path.join(crate, "Cargo.toml")
+
+
 def files(config: BuildConfig, units: Sequence[Unit], toolchain: Toolchain | None, made: Iterable[Made], roots: Roots) -> set[str]:
     """The configuration, the sources, every header outside the toolkit and the host compiler, the tools, and cudabuild itself.
 

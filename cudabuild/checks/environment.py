@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from cudabuild.checks.finding import Finding, Seen
+from cudabuild.host import SIDE_FILES
 from cudabuild.nvcc.arguments import ENVIRONMENT
 
 _SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")

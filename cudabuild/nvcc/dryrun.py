@@ -106,7 +106,10 @@ def library_dirs(dryrun: DryRun) -> tuple[str, ...]:
 
 
 def tool_paths(dryrun: DryRun) -> tuple[tuple[str, str], ...]:
-    """(name, path) of the toolkit's files that take part in a compile, symlinks resolved; the missing ones are left out."""
+    """(name, path) of the toolkit's files that take part in a compile; the missing ones are left out.
+
+    Links are not followed: what a link leads to tomorrow (/usr/local/cuda is one) is what will run then.
+    """
     variables = dryrun.variables
     path = variables.get("PATH", "")
     folders = {
@@ -124,7 +127,7 @@ def tool_paths(dryrun: DryRun) -> tuple[tuple[str, str], ...]:
         for name, searched in folders.items()
     }
     found = {name: next(filter(os.path.isfile, paths), None) for name, paths in candidates.items()}
-    return tuple((name, os.path.realpath(path)) for name, path in found.items() if path)
+    return tuple((name, path) for name, path in found.items() if path)
 
 
 def command_text(dryrun: DryRun) -> str:
