@@ -129,15 +129,15 @@ def test_tools_are_found_where_the_dry_run_says(version: str, tmp_path: Path) ->
         (here / name).parent.mkdir(parents=True, exist_ok=True)
         (here / name).write_text("")
     tools = dryrun.tool_paths(dryrun.parse(text.replace(top, str(here))))
-    assert dict(tools) == {os.path.basename(name): str(here / name) for name in tree}  # and no nvlink, which is missing
+    found = {name: os.path.normpath(path) for name, path in tools}
+    assert found == {os.path.basename(name): str(here / name) for name in tree}  # and no nvlink, which is missing
 
 
-def test_tool_paths_of_two_names_of_one_toolkit_are_equal(tmp_path: Path) -> None:
+def test_tool_paths_keep_a_link_that_may_lead_elsewhere_tomorrow(tmp_path: Path) -> None:
     (tmp_path / "cuda-13.0/bin").mkdir(parents=True)
     (tmp_path / "cuda-13.0/bin/ptxas").write_text("")
     (tmp_path / "cuda").symlink_to("cuda-13.0")
-    one, other = (dryrun.parse(f"#$ PATH={tmp_path}/{name}/bin\n") for name in ("cuda", "cuda-13.0"))
-    assert dryrun.tool_paths(one) == dryrun.tool_paths(other) == (("ptxas", f"{tmp_path}/cuda-13.0/bin/ptxas"),)
+    assert dryrun.tool_paths(dryrun.parse(f"#$ PATH={tmp_path}/cuda/bin\n")) == (("ptxas", f"{tmp_path}/cuda/bin/ptxas"),)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
