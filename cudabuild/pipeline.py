@@ -197,8 +197,11 @@ def _directives(known: Known, report: BuildReport, env: Environment) -> tuple[Di
         )  # fmt: skip
     lines += directives.rerun_if_env_changed(env.names_read)
     lines += known.link
-    if known.config is None or known.config.log != "quiet":
+    log = known.config.log if known.config is not None else "summary"
+    lines += [directives.warning(text) for text in report.warnings]
+    if log == "verbose":
+        lines += [directives.warning(summary.unit_line(unit)) for unit in report.units]
+    if log != "quiet":
         # Cargo shows the line again at every build that does not run the script: the time tells an old one from a new one.
-        line = f"{summary.one_line(report)} [{time.strftime('%H:%M:%S')}]"
-        lines += [directives.warning(text) for text in (*report.warnings, line)]
+        lines.append(directives.warning(f"{summary.one_line(report)} [{time.strftime('%H:%M:%S')}]"))
     return tuple(lines)

@@ -42,7 +42,7 @@ class BuildConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The C++ compiler that nvcc calls (-ccbin)."""
     jobs: int | None = None
     log: Literal["quiet", "summary", "verbose"] = "summary"
-    """`quiet`: no cargo warning; `summary`: one line for each run; `verbose`: also each unit's decision and command."""
+    """What cargo shows beside warnings. `quiet`: nothing; `summary`: one line for each run; `verbose`: also one for each unit."""
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
