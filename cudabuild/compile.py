@@ -47,9 +47,12 @@ class Compiled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Moved(Exception):
-    def __init__(self, path: str) -> None:
+    """`read` is all that the compile read, to be looked at before it is run again."""
+
+    def __init__(self, path: str, read: Sequence[str] = ()) -> None:
         super().__init__(path)
         self.path = path
+        self.read = read
 
 
 class _Before:
@@ -99,14 +102,17 @@ def compile_units(
         if all(result.started_ns == 0 for result in outcomes):
             raise ToolchainError(f"ninja could not run the build: {words.strip()}", "`cudabuild doctor` tests ninja")
         disk.forget()
+        read_again: list[str] = []
         for decision, step, result in zip(pending, steps, outcomes, strict=True):
             try:
                 results[decision.unit.name] = _take_over(decision, step, result, toolchain, objects, roots, disk, before)
             except _Moved as moved:
                 results[decision.unit.name] = Compiled(decision=decision, outcome=result, script=step.script, moved=moved.path)
+                read_again += moved.read
         pending = [result.decision for result in results.values() if result.moved]
         if not pending:
             break
+        before.note(read_again)  # not earlier: the stamps of before this attempt judge every unit of it
     return list(results.values())
 
 
@@ -151,8 +157,7 @@ def _take_over(
     files = [roots.real(name) for name, _ in reading.files]
     moved = next((path for path in (*files, *toolchain.paths, *looked_at) if before.moved_since(path, result.started_ns)), None)
     if moved is not None:
-        before.note([*files, *looked_at])
-        raise _Moved(moved)
+        raise _Moved(moved, [*files, *looked_at])
     os.makedirs(objects, exist_ok=True)
     os.replace(object_path, os.path.join(objects, f"{decision.unit.name}.o"))
     made = Made(

@@ -17,7 +17,7 @@ PACKAGE = Path(cudabuild.__file__).parent
 
 LAYERS = (
     "cudabuild",
-    "errors", "files", "host", "roots",
+    "errors", "files", "host", "elf", "roots",
     "config", "graph", "nvcc", "cache", "ninja",
     "outdir", "archive", "compile",
     "cargo",
