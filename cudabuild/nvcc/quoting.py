@@ -24,7 +24,7 @@ FLAG_REFUSED = "$`;&|<>()"
 """Characters that a raw flag may not hold: the shell would act on them. Commas, quotes and backslashes are nvcc's own
 syntax."""
 
-_PLAIN_IN_SHELL = re.compile(r"[^A-Za-z0-9_@%+=:,./\x80-\U0010ffff-]")
+_ACTIVE_IN_SHELL = re.compile(r"""[\x00-\x20\x7f!"#$&'()*;<>?[\\\]^`{|}~]""")  # all of ASCII but what no shell reads
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 # The crate's absolute path reaches cudafe++ as --orig_src_path_name "…": that name goes into messages only, so a $x
 # that the shell replaces does no harm, but what would run a command or end the quotes does.
@@ -68,7 +68,7 @@ def define_argument(value: str, where: str) -> str:
 def host_arguments(value: str, where: str) -> tuple[str, str]:
     """The arguments that hand `value`, as one argument, to the host compiler."""
     _refuse_control(value, where)
-    return "-Xcompiler", _for_nvcc(_PLAIN_IN_SHELL.sub(r"\\\g<0>", value))
+    return "-Xcompiler", _for_nvcc(_ACTIVE_IN_SHELL.sub(r"\\\g<0>", value))
 
 
 def _for_nvcc(value: str) -> str:
