@@ -27,7 +27,7 @@ LAYERS = (
     "checks", "report.findings", "doctor", "scaffold",
     "__main__",
 )  # fmt: skip
-"""From the ground up: a module imports from its own package and from those before it. `cudabuild` is the version alone."""
+"""From the ground up: a module imports from its own package and from those before it. `cudabuild` is the version."""
 
 # They cost 5 to 60 ms each, at every run of a build script; whoever needs one imports it in the function that does.
 SLOW = {

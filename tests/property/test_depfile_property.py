@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from cudabuild.nvcc.depfile import DepfileError, parse
 
 # Newlines cannot be in a name of nvcc's, and a backslash is written as a slash.
-letters = st.one_of(st.sampled_from(" #$:;*?'\"&()[]{}=@%~|<>^`\tü漢é.a/-"), st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\\"))
+letters = st.one_of(
+    st.sampled_from(" #$:;*?'\"&()[]{}=@%~|<>^`\tü漢é.a/-"),
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\\"),
+)
 names = st.text(letters, min_size=1, max_size=12)
 targets = st.text(letters | st.just("\\"), min_size=1, max_size=12)
 

@@ -28,10 +28,20 @@ def pairs(names: st.SearchStrategy[str]) -> st.SearchStrategy[tuple[tuple[str, s
 
 
 requests = st.builds(
-    Request, format=st.integers(1, 3), source=texts, flags=strings, environment=pairs(texts), tools=pairs(texts), commands=texts
+    Request,
+    format=st.integers(1, 3),
+    source=texts,
+    flags=strings,
+    environment=pairs(texts),
+    tools=pairs(texts),
+    commands=texts,
 )
 readings = st.builds(
-    Reading, files=st.lists(st.tuples(texts, texts), max_size=3).map(tuple), absent=strings, present=strings, untracked=strings
+    Reading,
+    files=st.lists(st.tuples(texts, texts), max_size=3).map(tuple),
+    absent=strings,
+    present=strings,
+    untracked=strings,
 )
 
 
@@ -54,7 +64,9 @@ def test_any_single_field_of_a_reading_decides_the_key(request: Request, one: Re
 
 
 @given(requests, readings, st.data())
-def test_text_that_moves_from_one_field_to_another_decides_the_key(request: Request, reading: Reading, data: st.DataObject) -> None:
+def test_text_that_moves_from_one_field_to_another_decides_the_key(
+    request: Request, reading: Reading, data: st.DataObject
+) -> None:
     """No two fields run together."""
     flags = request.flags + tuple(data.draw(strings))
     assume(flags)
@@ -86,13 +98,17 @@ def test_equal_values_give_equal_keys_in_every_process(values: list[tuple[Reques
     expected = "".join(f"{key(*value)}\n" for value in values)
     for seed in ("0", "1", "random"):
         env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONHASHSEED": seed}
-        done = subprocess.run([sys.executable, "-c", code], input=msgspec.json.encode(values), env=env, capture_output=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], input=msgspec.json.encode(values), env=env, capture_output=True, check=True
+        )
         assert done.stdout.decode() == expected
 
 
 @settings(deadline=None)
 @given(st.dictionaries(texts, st.tuples(requests, readings, texts), max_size=3), strings)
-def test_record_is_read_back_as_it_was_written(values: dict[str, tuple[Request, Reading, str]], names: tuple[str, ...]) -> None:
+def test_record_is_read_back_as_it_was_written(
+    values: dict[str, tuple[Request, Reading, str]], names: tuple[str, ...]
+) -> None:
     made = {
         source: Made(request=request, reading=reading, object=text, output=text, milliseconds=1)
         for source, (request, reading, text) in values.items()
@@ -106,7 +122,9 @@ def test_record_is_read_back_as_it_was_written(values: dict[str, tuple[Request, 
 # Paths
 
 names = st.text(st.sampled_from("ab@ .#$ü-"), min_size=1, max_size=4).filter(lambda name: name.strip("."))
-spelled = st.lists(st.one_of(names, st.sampled_from(["..", ".", "", "@crate", "@out", "@cuda"])), max_size=5).map("/".join)
+spelled = st.lists(st.one_of(names, st.sampled_from(["..", ".", "", "@crate", "@out", "@cuda"])), max_size=5).map(
+    "/".join
+)
 folders = st.lists(names, max_size=3).map(lambda parts: "/" + "/".join(parts))
 
 
@@ -116,7 +134,9 @@ def roots(draw: st.DrawFn) -> Roots:
     crate = draw(folders)
     below = st.lists(names, max_size=3).map(lambda parts: "/".join([crate.rstrip("/"), *parts]) or "/")
     cuda = draw(st.one_of(st.just(""), folders, below))
-    return Roots(crate, draw(st.one_of(folders, below)), cuda + draw(st.sampled_from(["", "/bin/..", "/"])) if cuda else "")
+    return Roots(
+        crate, draw(st.one_of(folders, below)), cuda + draw(st.sampled_from(["", "/bin/..", "/"])) if cuda else ""
+    )
 
 
 @st.composite
@@ -148,7 +168,17 @@ def test_two_paths_never_share_a_logical_name(own: Roots, one: str, two: str) ->
 @given(roots_and_path(), st.sampled_from(["", "-I", "-D", "-DX=", "-isystem", "-Xcompiler"]))
 def test_two_arguments_never_share_a_logical_name(case: tuple[Roots, str], option: str) -> None:
     own, path = case
-    others = [path, own.logical(path), f"-I{path}", f"-I{own.logical(path)}", f"-I{own.absolute(path)}", own.absolute(path), f"-D{path}"]
+    others = [
+        path,
+        own.logical(path),
+        f"-I{path}",
+        f"-I{own.logical(path)}",
+        f"-I{own.absolute(path)}",
+        own.absolute(path),
+        f"-D{path}",
+    ]
     arguments = {option + path, *others}
-    plain = {argument for argument in arguments if not argument.removeprefix("-I").startswith("@")}  # no path begins so by itself
+    plain = {
+        argument for argument in arguments if not argument.removeprefix("-I").startswith("@")
+    }  # no path begins so by itself
     assert len({own.logical_argument(argument) for argument in plain}) == len(plain)

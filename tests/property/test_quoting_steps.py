@@ -16,15 +16,20 @@ from cudabuild.ninja.steps import Step, outcome, write
 NINJA = find_ninja(os.environ["PATH"])
 
 characters = st.one_of(
-    st.sampled_from("$`\"'\\ \t\n!*?[]{}()<>|&;#~=%^:,-aü"), st.characters(exclude_characters="\0", exclude_categories=["Cs"]),
+    st.sampled_from("$`\"'\\ \t\n!*?[]{}()<>|&;#~=%^:,-aü"),
+    st.characters(exclude_characters="\0", exclude_categories=["Cs"]),
     st.sampled_from("\udc80\udcff"),  # bytes that are not UTF-8
 )  # fmt: skip
 arguments = st.lists(st.text(characters, max_size=10), max_size=5)
-file_names = st.text(characters, min_size=1, max_size=8).filter(lambda name: "/" not in name and name not in (".", "..") and "\n" not in name)
+file_names = st.text(characters, min_size=1, max_size=8).filter(
+    lambda name: "/" not in name and name not in (".", "..") and "\n" not in name
+)
 
 
 @settings(max_examples=60, deadline=None)
-@given(arguments, file_names, st.text(st.characters(exclude_characters="\0\n\r", exclude_categories=["Cs"]), max_size=8))
+@given(
+    arguments, file_names, st.text(st.characters(exclude_characters="\0\n\r", exclude_categories=["Cs"]), max_size=8)
+)
 def test_arguments_reach_the_program_as_they_are(argv: list[str], folder: str, summary: str) -> None:
     """Whatever the folder of the build is called, and whatever ninja shows for it."""
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,7 +1,7 @@
 """This module holds a tiny model of the compiler's search for headers against what a reading says of it.
 
-In random folders, with random search orders and includes: whenever one new file would make the compiler read another file, or
-answer a __has_include otherwise, the reading of the compile before must be false.
+In random folders, with random search orders and includes: whenever one new file would make the compiler read another
+file, or answer a __has_include otherwise, the reading of the compile before must be false.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ class Line(msgspec.Struct, frozen=True):
 
 
 lines = st.builds(Line, name=st.sampled_from(NAMES), quoted=st.booleans(), probe=st.sampled_from([False, False, True]))
-headers = st.dictionaries(st.sampled_from([f"{folder}/{name}" for folder in FOLDERS for name in ("x.h", "y.h")]), st.lists(lines, max_size=3), max_size=7)
+headers = st.dictionaries(
+    st.sampled_from([f"{folder}/{name}" for folder in FOLDERS for name in ("x.h", "y.h")]),
+    st.lists(lines, max_size=3),
+    min_size=5,
+)
 
 
 class Tree(msgspec.Struct, frozen=True):
@@ -54,7 +58,8 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 trees = st.builds(
-    Tree, headers=headers, source=st.lists(lines, min_size=1, max_size=4), search=st.lists(st.sampled_from(SEARCHED), unique=True, max_size=4)
+    Tree, headers=headers, source=st.lists(lines, min_size=3, max_size=6),
+    search=st.lists(st.sampled_from(SEARCHED), unique=True, min_size=2, max_size=5),
 )  # fmt: skip
 
 
@@ -114,8 +119,8 @@ def laid_out(tree: Tree) -> Iterator[tuple[Path, dict[str, list[Line]]]]:
             for path, text in texts.items():
                 write(path, text)
             model = Model(tree.search, texts)
-            for path in texts:
-                texts[path] = [line for line in texts[path] if line.probe or model._look_for(line, _spelled(model, path))]
+            for path, text in list(texts.items()):
+                texts[path] = [line for line in text if line.probe or model._look_for(line, _spelled(model, path))]
                 write(path, texts[path])
             yield root, texts
         finally:
@@ -127,10 +132,15 @@ def _spelled(model: Model, path: str) -> str:
 
 
 def new_files() -> list[str]:
-    return [f"{folder}/{name}" for folder in (*FOLDERS, "gone", "gone/s") for name in ("x.h", "y.h") if not os.path.lexists(f"{folder}/{name}")]
+    return [
+        f"{folder}/{name}"
+        for folder in (*FOLDERS, "gone", "gone/s")
+        for name in ("x.h", "y.h")
+        if not os.path.lexists(f"{folder}/{name}")
+    ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(trees)
 def test_any_new_file_that_the_compiler_would_find_makes_the_reading_false(tree: Tree) -> None:
     with laid_out(tree) as (root, texts):
@@ -142,7 +152,11 @@ def test_any_new_file_that_the_compiler_would_find_makes_the_reading_false(tree:
         reading, _ = take(before.read, search, Disk(Digests({})), roots)
         assert changes(reading, Disk(Digests({})), roots.real) == ()
         for path in new_files():
-            made = [folder for folder in (os.path.dirname(os.path.dirname(path)), os.path.dirname(path)) if folder and not os.path.isdir(folder)]
+            made = [
+                folder
+                for folder in (os.path.dirname(os.path.dirname(path)), os.path.dirname(path))
+                if folder and not os.path.isdir(folder)
+            ]
             os.makedirs(os.path.dirname(path), exist_ok=True)
             write(path, [])
             after = Model(tree.search, texts)
@@ -153,7 +167,7 @@ def test_any_new_file_that_the_compiler_would_find_makes_the_reading_false(tree:
                 os.rmdir(folder)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(trees)
 def test_file_that_is_gone_or_edited_makes_the_reading_false(tree: Tree) -> None:
     with laid_out(tree) as (root, texts):

@@ -40,7 +40,9 @@ def library(tmp_path: Path) -> Library:
 
 
 def test_members_are_the_objects_in_their_order(library: Library) -> None:
-    make_archive(library.path, [library.object("b"), library.object("a"), library.object("a-very-long-name-1234 ü")], ENV)
+    make_archive(
+        library.path, [library.object("b"), library.object("a"), library.object("a-very-long-name-1234 ü")], ENV
+    )
     assert library.members() == ["b.o", "a.o", "a-very-long-name-1234 ü.o"]
 
 
@@ -118,7 +120,9 @@ MEMBERS = (("a", "digest a"), ("b", "digest b"))
 
 
 @pytest.mark.parametrize("damage", ["none", "gone", "edited", "other members", "other order", "never made"])
-def test_archive_is_fresh_only_while_it_is_the_one_that_was_made_of_these_members(library: Library, damage: str) -> None:
+def test_archive_is_fresh_only_while_it_is_the_one_that_was_made_of_these_members(
+    library: Library, damage: str
+) -> None:
     make_archive(library.path, [library.object("a"), library.object("b")], ENV)
     record = Record(archive="" if damage == "never made" else digest_file(library.path), members=MEMBERS)
     wanted = {"other members": (*MEMBERS, ("c", "digest c")), "other order": MEMBERS[::-1]}.get(damage, MEMBERS)

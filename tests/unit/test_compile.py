@@ -1,4 +1,4 @@
-"""This module checks which objects of a compile are taken over: none that may mix two texts, or be made of an older one."""
+"""This module checks which objects of a compile are taken over: none that may mix two texts, or be of an older one."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ class Build:
             library_dirs=(), root="", commands="", direct=True,
         )  # fmt: skip
         toolchain = Toolchain(
-            nvcc=str(self.root / "nvcc"), origin="", version="13.0", host_compiler="", host_origin="", archs=(), flags=(),
-            ccbin=None, search=Search((), ()), library_dirs=(), root="", identity=(), paths=(str(self.root / "nvcc"),),
+            nvcc=str(self.root / "nvcc"), origin="", version="13.0", host_compiler="", host_origin="", archs=(),
+            flags=(), ccbin=None,
+            search=Search((), ()), library_dirs=(), root="", identity=(), paths=(str(self.root / "nvcc"),),
             commands="", probe=probe, warnings=(),
         )  # fmt: skip
         roots = Roots(str(self.root), str(self.root / "out"))

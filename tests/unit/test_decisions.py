@@ -72,7 +72,9 @@ def test_untracked_reading_is_always_compiled(case: Case) -> None:
     assert case.decide(made=msgspec.structs.replace(case.made, reading=reading)).action == "compile"
 
 
-@pytest.mark.parametrize(("damage", "reason"), [("delete", "missing"), ("edit", "altered"), ("empty", "altered"), ("folder", "missing")])
+@pytest.mark.parametrize(
+    ("damage", "reason"), [("delete", "missing"), ("edit", "altered"), ("empty", "altered"), ("folder", "missing")]
+)
 def test_object_that_is_not_the_one_that_was_made_is_made_again(case: Case, damage: str, reason: str) -> None:
     """C18: it is judged by its bytes."""
     case.object.unlink()

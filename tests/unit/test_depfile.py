@@ -1,4 +1,4 @@
-"""This module checks the reader of nvcc's dependency files against what nvcc writes, and against what is no such file."""
+"""This module checks the reader of nvcc's dependency files, against what nvcc writes and what is no such file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def test_source_alone_is_a_whole_file() -> None:
     assert parse("k.o : a.cu\n", "a.cu") == ("a.cu",)
 
 
-@pytest.mark.parametrize("name", ["a#b.cuh", "d$x.cuh", "ü.cuh", "c:d.cuh", "x=y.cuh", "it's.h", "tab\tx.h", "*;?.h", "a : b.h"])
+@pytest.mark.parametrize(
+    "name", ["a#b.cuh", "d$x.cuh", "ü.cuh", "c:d.cuh", "x=y.cuh", "it's.h", "tab\tx.h", "*;?.h", "a : b.h"]
+)
 def test_only_spaces_are_escaped(name: str) -> None:
     """C10: `#` and `$` are bare where a make parser would end or expand."""
     assert parse(rule("k.cu", name.replace(" ", "\\ "), "z.h"), "k.cu") == ("k.cu", name, "z.h")
@@ -66,7 +68,8 @@ def test_file_cut_off_anywhere_is_not_believed() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "\n", "k.o : other.cu\n", "k.o : xk.cu\n", "k.o :\n", "k.cu\n", "k.o : k.cu \\\n", "k.o : k.cu \\\n    b.h \\\n",
+        "", "\n", "k.o : other.cu\n", "k.o : xk.cu\n", "k.o :\n", "k.cu\n",
+        "k.o : k.cu \\\n", "k.o : k.cu \\\n    b.h \\\n",
         "k.o : k.cu \\\nb.h\n", "\0\0\0", "k.o : k.cu b.h\n",
     ],
 )  # fmt: skip

@@ -36,7 +36,12 @@ def test_line_names_a_folder_that_exists(crate: Path) -> None:
 
 
 def test_each_path_has_one_line_without_detours(crate: Path) -> None:
-    files = [f"{crate}/kernels/./a.cu", f"{crate}/kernels/inc/../a.cu", f"{crate}//kernels/a.cu", crate / "kernels/a.cu"]
+    files = [
+        f"{crate}/kernels/./a.cu",
+        f"{crate}/kernels/inc/../a.cu",
+        f"{crate}//kernels/a.cu",
+        crate / "kernels/a.cu",
+    ]
     assert paths(files, [f"{crate}/kernels/inc/.."], []) == [str(crate / "kernels/a.cu"), str(crate / "kernels")]
 
 
@@ -47,7 +52,11 @@ def test_detour_through_a_symlink_is_kept_when_it_leads_elsewhere(crate: Path) -
 
 def test_what_a_build_writes_has_no_line(crate: Path) -> None:
     """C03"""
-    files = [crate / "target/out/gen.cuh", crate / "target/out/cudabuild/obj/a.o", f"{crate}/kernels/../target/out/gen.cuh"]
+    files = [
+        crate / "target/out/gen.cuh",
+        crate / "target/out/cudabuild/obj/a.o",
+        f"{crate}/kernels/../target/out/gen.cuh",
+    ]
     assert paths(files, [crate / "target/out", crate / "target/out/cudabuild"], [crate / "target/out"]) == []
 
 
@@ -132,7 +141,8 @@ def test_each_variable_has_one_line() -> None:
 @pytest.mark.parametrize(
     ("rust_version", "prefix"),
     [
-        (None, "cargo::"), ("", "cargo::"), ("1.77", "cargo::"), ("1.77.0", "cargo::"), ("1.80.1", "cargo::"), ("2.0", "cargo::"),
+        (None, "cargo::"), ("", "cargo::"), ("1.77", "cargo::"), ("1.77.0", "cargo::"), ("1.80.1", "cargo::"),
+        ("2.0", "cargo::"),
         ("1.76", "cargo:"), ("1.76.9", "cargo:"), ("1.5", "cargo:"), ("1", "cargo:"), ("0.9", "cargo:"),
     ],
 )  # fmt: skip
@@ -164,7 +174,9 @@ def test_link_lines_come_in_the_order_that_linkers_want() -> None:
     ]
 
 
-@pytest.mark.parametrize(("cudart", "library"), [("static", "static=cudart_static"), ("shared", "dylib=cudart"), ("none", None)])
+@pytest.mark.parametrize(
+    ("cudart", "library"), [("static", "static=cudart_static"), ("shared", "dylib=cudart"), ("none", None)]
+)
 def test_runtime_is_linked_as_asked(cudart: str, library: str | None) -> None:
     lines = values(link("/o/libk.a", "k", cudart, None, []))
     assert [line for line in lines if "cudart" in line] == ([f"rustc-link-lib={library}"] if library else [])

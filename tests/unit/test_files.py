@@ -65,7 +65,9 @@ def test_file_in_another_folder_by_a_switched_symlink_is_noticed(tmp_path: Path,
     assert digests.of(f"{tmp_path}/current/h") not in (first, None)
 
 
-def test_digest_is_remembered_while_the_stamp_holds(tmp_path: Path, later: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digest_is_remembered_while_the_stamp_holds(
+    tmp_path: Path, later: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "a"
     file.write_text("one")
     digests = Digests({})
@@ -89,7 +91,9 @@ def test_changed_content_is_noticed_when_size_and_mtime_are_put_back(tmp_path: P
     assert digests.of(str(file)) not in (first, None)
 
 
-def test_changed_content_is_noticed_when_the_file_is_replaced_by_an_older_one_of_its_size(tmp_path: Path, later: None) -> None:
+def test_changed_content_is_noticed_when_the_file_is_replaced_by_an_older_one_of_its_size(
+    tmp_path: Path, later: None
+) -> None:
     older, file = tmp_path / "older", tmp_path / "a"
     older.write_text("two")
     file.write_text("one")
@@ -153,8 +157,10 @@ def test_a_wrong_stamp_in_what_is_known_is_not_believed(tmp_path: Path, later: N
     now = stamp(str(file))
     assert now is not None
     for other in (
-        Stamp(now.size + 1, now.mtime_ns, now.ctime_ns, now.inode), Stamp(now.size, now.mtime_ns + 1, now.ctime_ns, now.inode),
-        Stamp(now.size, now.mtime_ns, now.ctime_ns + 1, now.inode), Stamp(now.size, now.mtime_ns, now.ctime_ns, now.inode + 1),
+        Stamp(now.size + 1, now.mtime_ns, now.ctime_ns, now.inode),
+        Stamp(now.size, now.mtime_ns + 1, now.ctime_ns, now.inode),
+        Stamp(now.size, now.mtime_ns, now.ctime_ns + 1, now.inode),
+        Stamp(now.size, now.mtime_ns, now.ctime_ns, now.inode + 1),
     ):  # fmt: skip
         assert Digests({str(file): Known(other, "lie")}).of(str(file)) != "lie"
 

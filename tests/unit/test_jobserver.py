@@ -24,7 +24,14 @@ def server(flags: str, name: str = "CARGO_MAKEFLAGS") -> Jobserver | None:
     return find(Environment({name: flags}))
 
 
-@pytest.mark.parametrize("form", ["-j --jobserver-fds={0},{1} --jobserver-auth={0},{1}", "-j --jobserver-auth={0},{1}", " -j4 --jobserver-fds={0},{1}"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "-j --jobserver-fds={0},{1} --jobserver-auth={0},{1}",
+        "-j --jobserver-auth={0},{1}",
+        " -j4 --jobserver-fds={0},{1}",
+    ],
+)
 @pytest.mark.parametrize("name", ["CARGO_MAKEFLAGS", "MAKEFLAGS"])
 def test_pipe_is_handed_on_with_its_descriptors(pipe: tuple[int, int], form: str, name: str) -> None:
     assert server(form.format(*pipe), name) == Jobserver(f" -j --jobserver-auth={pipe[0]},{pipe[1]}", pipe)
@@ -38,21 +45,28 @@ def test_fifo_is_handed_on_without_the_words_that_ninja_stumbles_over(tmp_path: 
 
 def test_cargos_comes_before_makes(pipe: tuple[int, int], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    env = Environment({"CARGO_MAKEFLAGS": f"--jobserver-auth={pipe[0]},{pipe[1]}", "MAKEFLAGS": f"--jobserver-auth=fifo:{tmp_path}/fifo"})
+    env = Environment(
+        {
+            "CARGO_MAKEFLAGS": f"--jobserver-auth={pipe[0]},{pipe[1]}",
+            "MAKEFLAGS": f"--jobserver-auth=fifo:{tmp_path}/fifo",
+        }
+    )
     found = find(env)
     assert found is not None and found.descriptors == pipe
 
 
 def test_makes_is_taken_when_cargos_cannot_be_used(pipe: tuple[int, int]) -> None:
-    env = Environment({"CARGO_MAKEFLAGS": "-j --jobserver-auth=990,991", "MAKEFLAGS": f"--jobserver-auth={pipe[0]},{pipe[1]}"})
+    env = Environment(
+        {"CARGO_MAKEFLAGS": "-j --jobserver-auth=990,991", "MAKEFLAGS": f"--jobserver-auth={pipe[0]},{pipe[1]}"}
+    )
     found = find(env)
     assert found is not None and found.descriptors == pipe
 
 
 @pytest.mark.parametrize(
     "flags",
-    ["", "-j8", "-j --jobserver-auth=990,991", "-j --jobserver-auth=-2,-2", "--jobserver-auth=fifo:/no/such", "--jobserver-auth=x",
-     "--jobserver-auth=", "--jobserver-auth=1", "--jobserver-auth=99999999999999999999,3"],
+    ["", "-j8", "-j --jobserver-auth=990,991", "-j --jobserver-auth=-2,-2", "--jobserver-auth=fifo:/no/such",
+     "--jobserver-auth=x", "--jobserver-auth=", "--jobserver-auth=1", "--jobserver-auth=99999999999999999999,3"],
 )  # fmt: skip
 def test_what_cannot_be_used_is_no_jobserver(flags: str) -> None:
     assert server(flags) is None

@@ -1,4 +1,4 @@
-"""This module checks how ninja is run: with the real ninja, real signals and real pipes; and that nothing outlives it."""
+"""This module checks how ninja is run: the real ninja, real signals and real pipes; and that nothing outlives it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,18 @@ def shell(folder: Path, name: str, script: str) -> Step:
     )  # fmt: skip
 
 
-def run(folder: Path, *steps: Step, limit: Limit | None = None, env: dict[str, str] = ENV) -> tuple[str, list[tuple[int, int, str]]]:
+def run(
+    folder: Path, *steps: Step, limit: Limit | None = None, env: dict[str, str] = ENV
+) -> tuple[str, list[tuple[int, int, str]]]:
     seen: list[tuple[int, int, str]] = []
     file = write(steps, str(folder / "0"), None)
     words = run_ninja(
-        NINJA, file, cwd=str(folder), env=env, limit=limit or Limit(2, None, None), progress=lambda *what: seen.append(what)
+        NINJA,
+        file,
+        cwd=str(folder),
+        env=env,
+        limit=limit or Limit(2, None, None),
+        progress=lambda *what: seen.append(what),
     )
     return words, seen
 
@@ -66,7 +73,9 @@ def test_failed_step_does_not_stop_the_others(tmp_path: Path) -> None:
 
 def test_what_ninja_says_when_it_cannot_run_is_returned(tmp_path: Path) -> None:
     (tmp_path / "build.ninja").write_text("nonsense\n")
-    words = run_ninja(NINJA, str(tmp_path / "build.ninja"), cwd=str(tmp_path), env=ENV, limit=Limit(1, None, None), progress=print)
+    words = run_ninja(
+        NINJA, str(tmp_path / "build.ninja"), cwd=str(tmp_path), env=ENV, limit=Limit(1, None, None), progress=print
+    )
     assert "build.ninja" in words and "error" in words
 
 
@@ -91,7 +100,12 @@ def test_error_in_the_progress_ends_ninja_too(tmp_path: Path) -> None:
     steps = [shell(tmp_path, "a", "true"), shell(tmp_path, "b", "echo $$ > b; exec sleep 60")]
     with pytest.raises(BrokenPipeError):
         run_ninja(
-            NINJA, write(steps, str(tmp_path / "0"), None), cwd=str(tmp_path), env=ENV, limit=Limit(2, None, None), progress=fail
+            NINJA,
+            write(steps, str(tmp_path / "0"), None),
+            cwd=str(tmp_path),
+            env=ENV,
+            limit=Limit(2, None, None),
+            progress=fail,
         )
     if (tmp_path / "b").exists():
         gone([int((tmp_path / "b").read_text())])
@@ -110,7 +124,9 @@ def test_jobserver_gives_one_job_a_token_and_one_for_free(tmp_path: Path, tokens
     """Cargo's form: a pipe whose descriptors have to stay open in ninja, which gives the tokens back."""
     read, write_end = os.pipe()
     os.write(write_end, b"+" * tokens)
-    server = jobserver.find(Environment({"CARGO_MAKEFLAGS": f"-j --jobserver-fds={read},{write_end} --jobserver-auth={read},{write_end}"}))
+    server = jobserver.find(
+        Environment({"CARGO_MAKEFLAGS": f"-j --jobserver-fds={read},{write_end} --jobserver-auth={read},{write_end}"})
+    )
     assert server is not None
     assert most_at_once(tmp_path, Limit(8, None, server)) == tokens + 1
     os.close(write_end)
@@ -122,7 +138,11 @@ def test_jobserver_by_fifo_is_kept_too(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     end = os.open(tmp_path / "fifo", os.O_RDWR)
     os.write(end, b"+")
-    server = jobserver.find(Environment({"CARGO_MAKEFLAGS": f"-j --jobserver-fds=fifo:{tmp_path}/fifo --jobserver-auth=fifo:{tmp_path}/fifo"}))
+    server = jobserver.find(
+        Environment(
+            {"CARGO_MAKEFLAGS": f"-j --jobserver-fds=fifo:{tmp_path}/fifo --jobserver-auth=fifo:{tmp_path}/fifo"}
+        )
+    )
     assert server is not None
     assert most_at_once(tmp_path, Limit(8, None, server)) == 2
     assert os.read(end, 10) == b"+"
@@ -141,7 +161,8 @@ from cudabuild.errors import Interrupted
 from cudabuild.ninja.limit import Limit
 from cudabuild.ninja.process import run_ninja
 try:
-    run_ninja({ninja!r}, {file!r}, cwd={folder!r}, env=dict(os.environ), limit=Limit(2, None, None), progress=lambda *_: None)
+    run_ninja({ninja!r}, {file!r}, cwd={folder!r}, env=dict(os.environ), limit=Limit(2, None, None),
+              progress=lambda *_: None)
 except Interrupted as stop:
     sys.exit(stop.exit_code)
 """
@@ -221,7 +242,9 @@ def gone(pids: list[int], seconds: float = 5) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("group", [False, True], ids=["process", "group"])
-def test_signal_ends_every_descendant_and_is_told(driver: Callable[..., Driver], number: signal.Signals, code: int, group: bool) -> None:
+def test_signal_ends_every_descendant_and_is_told(
+    driver: Callable[..., Driver], number: signal.Signals, code: int, group: bool
+) -> None:
     """C21"""
     one = driver(HANG)
     started = time.monotonic()

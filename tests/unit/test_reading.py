@@ -1,4 +1,4 @@
-"""This module checks what is taken down of a compile, and that it is false as soon as a compile would read something else."""
+"""This module checks what is taken down of a compile, and that it is false once a compile would read something else."""
 
 from __future__ import annotations
 

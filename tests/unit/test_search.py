@@ -77,7 +77,11 @@ def test_topmost_missing_of_a_path_that_exists_is_none() -> None:
 
 def test_quoted_header_is_looked_for_beside_its_includer_first() -> None:
     search = Search(("/i", "/s"), ())
-    assert search.candidates(Mention("f/x.h", True), "/c/k/a.cu") == [("/c/k", "f/x.h"), ("/i", "f/x.h"), ("/s", "f/x.h")]
+    assert search.candidates(Mention("f/x.h", True), "/c/k/a.cu") == [
+        ("/c/k", "f/x.h"),
+        ("/i", "f/x.h"),
+        ("/s", "f/x.h"),
+    ]
     assert search.candidates(Mention("f/x.h", False), "/c/k/a.cu") == [("/i", "f/x.h"), ("/s", "f/x.h")]
 
 
@@ -98,5 +102,7 @@ def test_absolute_name_is_looked_for_nowhere_else() -> None:
     ],
 )
 def test_builtin_is_what_lies_in_the_tools_folders_unless_the_user_names_it(path: str, builtin: bool) -> None:
-    search = Search(("/c/first", "/cuda/include/mine", "/cuda/include", "/usr/include"), ("/cuda/include", "/usr/include"))
+    search = Search(
+        ("/c/first", "/cuda/include/mine", "/cuda/include", "/usr/include"), ("/cuda/include", "/usr/include")
+    )
     assert search.is_builtin(path) is builtin

@@ -78,7 +78,9 @@ def test_step_runs_in_its_folder_with_a_temporary_folder_of_its_own_and_no_input
     assert outcome(two).output.splitlines() == ["0/b-2/tmp"]
 
 
-@pytest.mark.parametrize("name", ["my kernel-1", "a:b-1", "a|b-1", "ü-1", "a#b-1", "|| x-1", "@$x", "all", "a=b-1", "-1", "(a)&;-1"])
+@pytest.mark.parametrize(
+    "name", ["my kernel-1", "a:b-1", "a|b-1", "ü-1", "a#b-1", "|| x-1", "@$x", "all", "a=b-1", "-1", "(a)&;-1"]
+)
 def test_name_of_a_source_may_hold_anything(tmp_path: Path, name: str) -> None:
     """C10: two sources whose names share a word are two steps."""
     one, two = step(tmp_path, name, "echo", "one", summary=f"{name}.cu"), step(tmp_path, f"{name} 2", "echo", "two")
@@ -88,7 +90,9 @@ def test_name_of_a_source_may_hold_anything(tmp_path: Path, name: str) -> None:
     assert f"{name}.cu" in done.stdout
 
 
-@pytest.mark.parametrize("folder", ["w s", "d$x", "a#b", "c:d", "ünï", "it's", 'q"q', "x$(echo)y", "`id`", "a;b", "a\\b"])
+@pytest.mark.parametrize(
+    "folder", ["w s", "d$x", "a#b", "c:d", "ünï", "it's", 'q"q', "x$(echo)y", "`id`", "a;b", "a\\b"]
+)
 def test_folder_of_a_build_may_be_called_anything(tmp_path: Path, folder: str) -> None:
     """C10"""
     root = tmp_path / folder
@@ -106,7 +110,9 @@ def test_no_steps_are_a_build_file_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pool", [1, 2])
 def test_pool_limits_how_many_run_at_once(tmp_path: Path, pool: int) -> None:
     log = tmp_path / "log"
-    steps = [step(tmp_path, f"s{number}", "sh", "-c", f"echo + >> {log}; sleep 0.1; echo - >> {log}") for number in range(5)]
+    steps = [
+        step(tmp_path, f"s{number}", "sh", "-c", f"echo + >> {log}; sleep 0.1; echo - >> {log}") for number in range(5)
+    ]
     ninja(tmp_path, *steps, pool=pool)
     running = [sum(1 if mark == "+" else -1 for mark in log.read_text().split()[:end]) for end in range(1, 11)]
     assert max(running) == pool

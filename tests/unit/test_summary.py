@@ -65,7 +65,10 @@ def test_unit_has_a_line_with_its_action_and_reason(action: Action) -> None:
 
 
 def test_lines_of_units_align() -> None:
-    places = {unit_line(unit("k/msm.cu", action, "why")).index("k/msm.cu") for action in ("compiled", "kept", "failed", "skipped")}
+    places = {
+        unit_line(unit("k/msm.cu", action, "why")).index("k/msm.cu")
+        for action in ("compiled", "kept", "failed", "skipped")
+    }
     assert len(places) == 1
 
 

@@ -53,18 +53,24 @@ def test_all_questions_of_a_line_are_found() -> None:
     assert examine(text).probes == (QUOTED, ANGLED)
 
 
-@pytest.mark.parametrize("text", ["#if __has_include(HEADER)", "#define HAS(x) __has_include(x)", "#if __has_include_next(H)"])
+@pytest.mark.parametrize(
+    "text", ["#if __has_include(HEADER)", "#define HAS(x) __has_include(x)", "#if __has_include_next(H)"]
+)
 def test_question_that_only_the_preprocessor_can_read_is_told(text: str) -> None:
     assert examine(text.encode()).computed_probe
 
 
-@pytest.mark.parametrize("text", ["#ifdef __has_include", "int has_include;", "#if HAS_INCLUDE(X)", "#define HAS_INCLUDE(x) 0"])
+@pytest.mark.parametrize(
+    "text", ["#ifdef __has_include", "int has_include;", "#if HAS_INCLUDE(X)", "#define HAS_INCLUDE(x) 0"]
+)
 def test_mere_name_of_the_question_is_no_question(text: str) -> None:
     found = examine(text.encode())
     assert (found.probes, found.computed_probe) == ((), False)
 
 
-@pytest.mark.parametrize("text", ['#line 7 "gram.y"', '# 7 "gram.y"', '  # line 7 "gram.y"', '#line 7 \\\n "gram.y"', '# 7 "gram.y" 2 3'])
+@pytest.mark.parametrize(
+    "text", ['#line 7 "gram.y"', '# 7 "gram.y"', '  # line 7 "gram.y"', '#line 7 \\\n "gram.y"', '# 7 "gram.y" 2 3']
+)
 def test_name_in_a_line_directive_is_found(text: str) -> None:
     assert examine(text.encode()).line_names == ("gram.y",)
 
@@ -73,12 +79,16 @@ def test_line_directive_without_a_name_names_nothing() -> None:
     assert examine(b"#line 7\n# 7\n#define A 7\n").line_names == ()
 
 
-@pytest.mark.parametrize("text", ['asm(".incbin \\"table.bin\\"");', 'asm volatile(".section .rodata\\n.incbin \\"t\\"");'])
+@pytest.mark.parametrize(
+    "text", ['asm(".incbin \\"table.bin\\"");', 'asm volatile(".section .rodata\\n.incbin \\"t\\"");']
+)
 def test_binary_inclusion_is_told(text: str) -> None:
     assert examine(text.encode()).includes_binary
 
 
-@pytest.mark.parametrize("text", ["#pragma once", "#  pragma once", "#pragma  once", "#pragma\tonce", "#pragma \\\n once"])
+@pytest.mark.parametrize(
+    "text", ["#pragma once", "#  pragma once", "#pragma  once", "#pragma\tonce", "#pragma \\\n once"]
+)
 def test_pragma_once_is_told(text: str) -> None:
     assert examine(text.encode()).pragma_once
 

@@ -24,7 +24,17 @@ def config(crate: Path, *sources: str) -> BuildConfig:
 
 @pytest.fixture
 def crate(tmp_path: Path) -> Path:
-    for name in ("b.cu", "a.cu", "sub/a.cu", "sub/deep/c.cu", "host.cpp", "plain.c", "other.cc", "field.cuh", ".hidden.cu"):
+    for name in (
+        "b.cu",
+        "a.cu",
+        "sub/a.cu",
+        "sub/deep/c.cu",
+        "host.cpp",
+        "plain.c",
+        "other.cc",
+        "field.cuh",
+        ".hidden.cu",
+    ):
         path = tmp_path / "crate [x]*" / "kernels" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
@@ -111,6 +121,8 @@ def test_source_with_a_name_full_of_glob_characters_can_be_named(crate: Path) ->
         ("../shared/*.cu", ["../shared"]),
     ],
 )
-def test_new_file_can_match_only_below_the_part_before_the_first_wildcard(crate: Path, pattern: str, folders: list[str]) -> None:
+def test_new_file_can_match_only_below_the_part_before_the_first_wildcard(
+    crate: Path, pattern: str, folders: list[str]
+) -> None:
     expected = [str((crate / folder).resolve()) for folder in folders]
     assert list(glob_folders(config(crate, pattern))) == expected

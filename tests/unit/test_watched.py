@@ -22,7 +22,12 @@ from cudabuild.roots import Roots
 class Crate:
     def __init__(self, root: Path) -> None:
         self.root, self.cuda = root / "crate", root / "cuda"
-        for folder in (self.root / "kernels/include", self.root / "target/out", self.cuda / "bin", self.cuda / "include/crt"):
+        for folder in (
+            self.root / "kernels/include",
+            self.root / "target/out",
+            self.cuda / "bin",
+            self.cuda / "include/crt",
+        ):
             folder.mkdir(parents=True)
         for file in ("kernels/a.cu", "kernels/include/f.cuh", "cudabuild.toml", "target/out/gen.cuh"):
             (self.root / file).write_text("")
@@ -33,7 +38,11 @@ class Crate:
 
     def config(self, *sources: str) -> BuildConfig:
         return BuildConfig(
-            name="k", crate_root=str(self.root), config_file=str(self.root / "cudabuild.toml"), sources=sources, arch=("80",)
+            name="k",
+            crate_root=str(self.root),
+            config_file=str(self.root / "cudabuild.toml"),
+            sources=sources,
+            arch=("80",),
         )
 
     def toolchain(self, *include: str) -> Toolchain:
@@ -44,8 +53,9 @@ class Crate:
             library_dirs=(), root="", commands="", direct=True,
         )  # fmt: skip
         return Toolchain(
-            nvcc=f"{self.cuda}/bin/nvcc", origin="PATH", version="13.0", host_compiler="/usr/bin/g++", host_origin="PATH",
-            archs=(), flags=(), ccbin=None, search=Search(folders, builtin), library_dirs=(), root=f"{self.cuda}/bin/..",
+            nvcc=f"{self.cuda}/bin/nvcc", origin="PATH", version="13.0", host_compiler="/usr/bin/g++",
+            host_origin="PATH", archs=(), flags=(), ccbin=None, search=Search(folders, builtin), library_dirs=(),
+            root=f"{self.cuda}/bin/..",
             identity=(), paths=(f"{self.cuda}/bin/nvcc", "/usr/bin/g++"), commands="", probe=probe, warnings=(),
         )  # fmt: skip
 
@@ -58,7 +68,12 @@ class Crate:
         toolchain = self.toolchain("kernels/include")
         return watched.files(self.config("kernels/*.cu"), self.units, toolchain, [self.made(*files)], self.roots)
 
-    def folders(self, *absent: str, sources: tuple[str, ...] = ("kernels/a.cu",), include: tuple[str, ...] = ("kernels/include",)) -> set[str]:
+    def folders(
+        self,
+        *absent: str,
+        sources: tuple[str, ...] = ("kernels/a.cu",),
+        include: tuple[str, ...] = ("kernels/include",),
+    ) -> set[str]:
         """As cargo gets them."""
         found = watched.folders(self.config(*sources), self.toolchain(*include), [self.made(absent=absent)], self.roots)
         lines = rerun_if_changed([], found, [self.roots.out])
