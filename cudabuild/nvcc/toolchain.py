@@ -59,7 +59,7 @@ def examine(
     variables = {name: value for name in arguments.ENVIRONMENT if (value := env.get(name)) is not None}
     here = digest_text(repr((
         found.nvcc, digests.of(found.nvcc), digests.of(os.path.join(os.path.dirname(found.nvcc), "nvcc.profile")),
-        variables, env.peek("PATH"), host.path, host.compiler and digests.of(host.compiler),
+        variables, host.path, host.compiler, host.compiler and digests.of(host.compiler), search_path("as", env.peek("PATH"))[:1],
     )))  # fmt: skip
     same_tools = next((probe for probe in known if probe.question.startswith(here) and probe.still_true(digests)), None)
     version, available = (
