@@ -98,6 +98,7 @@ def test_comment_in_the_configuration_compiles_nothing(built: Workspace) -> None
 
 def test_feature_table_adds_to_the_settings(prover: Workspace) -> None:
     """C13"""
+    prover.write("Cargo.toml", prover.path("Cargo.toml").read_text() + "\n[features]\nfast = []\n")
     prover.config(features={"fast": {"define": ["FAST"]}})
     prover.build()
     assert "define FAST" not in prover.archive_text()
@@ -277,6 +278,6 @@ def test_host_compiler_replaced_in_place_compiles_everything(prover: Workspace) 
 
 def test_another_gcc_first_on_the_path_compiles_everything(built: Workspace) -> None:
     """C27"""
-    install_host_compiler(built.root / "tools/gcc")
+    install_host_compiler(built.root / "tools/gcc", marker="another")
     built.build(env={"PATH": f"{built.root}/tools:{built.env['PATH']}"})
     assert built.compiles() == ALL

@@ -3,31 +3,33 @@ left to do.
 
 What a clean build gives is computed in this process, with the fake nvcc's own preprocessor and the command line that a real clean
 build used for the same settings; every so often a real clean build in a fresh folder is compared as well. CUDABUILD_ORACLE_STEPS
-scales the run (about 2,000 by default); more than the default also explores at random.
+says how many steps to take, CUDABUILD_ORACLE_SEED which scripts to try.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import archive
 import crate_model
-import pytest
+import hypothesis
 from crate_model import CrateModel, File
 from fake_nvcc import expected_object
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Verbosity, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from workspace import Changes, Report, Workspace
 
 STEPS = int(os.environ.get("CUDABUILD_ORACLE_STEPS", "2000"))
 STEPS_OF_A_SCRIPT = 25
-CLEAN_BUILD_EVERY = 12
+CLEAN_BUILD_EVERY = 15
 
 VARIABLES = {"NVCC_APPEND_FLAGS": "-DFEATURE=7", "NVCC_PREPEND_FLAGS": "-DFEATURE=8", "PTXAS_FLAGS": "-v"}
 
@@ -96,7 +98,7 @@ class Oracle(RuleBasedStateMachine):
         """The arguments that a clean build gives to nvcc for this source under today's settings."""
         if self.model.settings not in self.templates or source not in self.seeds:
             self.workspace.forget_calls()
-            self.clean_build()
+            self.clean = self.clean_build()
             for call in self.workspace.nvcc_calls():
                 argv = call["argv"]
                 self.seeds[call["source"]] = argv[argv.index("--frandom-seed") + 1]
@@ -135,6 +137,7 @@ class Oracle(RuleBasedStateMachine):
             raise AssertionError(f"{error}\n\nafter these steps:\n{script}") from None
 
     def judge(self) -> None:
+        self.clean: dict[str, bytes] | None = None
         expected = self.expected()
         refused = sorted(source for source, data in expected.items() if data is None)
         report = self.build()
@@ -154,7 +157,9 @@ class Oracle(RuleBasedStateMachine):
             assert data in wanted, f"member {name} is not what a clean build makes: {_difference(data, expected)}"
         assert sorted(data for _, data in members) == sorted(wanted), "the archive has not exactly one object for each source"
         if len(self.script) % CLEAN_BUILD_EVERY == 0:
-            assert self.clean_build() == dict(members), "a clean build gives another archive"
+            self.clean = self.clean_build()
+        if self.clean is not None:
+            assert self.clean == dict(members), "a clean build gives another archive"
 
     # Steps: files
 
@@ -343,15 +348,26 @@ def _difference(data: bytes, expected: dict[str, bytes | None]) -> str:
     return f"{source} has {stale[1:6]}, should have {missing[1:6]}"
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_incremental_build_equals_a_clean_one(part: int) -> None:
-    deterministic = STEPS <= 2000
-    scripts = max(1, STEPS // STEPS_OF_A_SCRIPT // 4)
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        type(f"Oracle{part}", (Oracle,), {}),
-        settings=settings(
-            max_examples=scripts, stateful_step_count=STEPS_OF_A_SCRIPT, deadline=None, database=None, derandomize=deterministic,
-            suppress_health_check=list(HealthCheck), report_multiple_bugs=False, print_blob=False,
-        ),
+def explore(part: int, scripts: int, seed: int) -> tuple[int, str]:
+    """One process's share: how many steps it took, and what went wrong."""
+    machine = hypothesis.seed(seed * 1000 + part)(type(f"Oracle{part}", (Oracle,), {}))
+    limits = settings(
+        max_examples=scripts, stateful_step_count=STEPS_OF_A_SCRIPT, deadline=None, database=None, report_multiple_bugs=False,
+        print_blob=False, suppress_health_check=list(HealthCheck), verbosity=Verbosity.quiet,
     )  # fmt: skip
-    print(f"{steps_done} steps so far")
+    try:
+        run_state_machine_as_test(machine, settings=limits)  # type: ignore[no-untyped-call]
+    except AssertionError as error:
+        return steps_done, str(error)
+    return steps_done, ""
+
+
+def test_incremental_build_equals_a_clean_one() -> None:
+    workers = min(4, os.cpu_count() or 1)
+    seed = int(os.environ.get("CUDABUILD_ORACLE_SEED", "1"))
+    scripts = max(1, STEPS // STEPS_OF_A_SCRIPT // workers)
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        results = list(pool.map(explore, range(workers), [scripts] * workers, [seed] * workers))
+    print(f"{sum(steps for steps, _ in results)} steps from seed {seed}")
+    failures = [failure for _, failure in results if failure]
+    assert not failures, f"seed {seed}: {failures[0]}"

@@ -165,8 +165,7 @@ class Pass:
             live = branches[-1][2] if branches else True
             word = line.lstrip()
             if word.startswith("#"):
-                name, _, rest = word[1:].strip().replace("\t", " ").partition(" ")
-                rest = rest.strip()
+                name, rest = (word[1:].strip().split(None, 1) + ["", ""])[:2]
                 if not self._branch(branches, live, name, rest, spelled) and live:
                     if name == "pragma" and rest == "once":
                         self._once.add(stamp)
@@ -195,6 +194,7 @@ class Pass:
     def _holds(self, name: str, rest: str, spelled: str) -> bool:
         if name != "if":
             return (rest.split()[0] in self.macros) == (name == "ifdef")
+        rest = expand(self._without_defined(rest), self.macros)
         for call in ("__has_include(", "__has_include ("):
             while call in rest:
                 before, _, after = rest.partition(call)
@@ -202,22 +202,26 @@ class Pass:
                 target = target.strip()
                 found = self.search.find(target[1:-1], target.startswith('"'), spelled)
                 rest = f"{before}{int(found is not None)}{after}"
-        pieces = [piece for piece in split_identifiers(rest) if not piece.isspace()]
-        python, at = "", 0
-        while at < len(pieces):
-            piece = pieces[at]
-            if piece == "defined":
-                bracket = pieces[at + 1] == "("
-                python += f" {int(pieces[at + 1 + bracket] in self.macros)} "
-                at += 3 if bracket else 1
-            elif piece[0].isalpha() or piece[0] == "_":
-                value = expand(piece, self.macros)
-                python += f" {value if value.strip().lstrip('-').isdigit() else 0} "
-            else:
-                python += piece.rstrip("LlUu") if piece[0].isdigit() else piece
-            at += 1
+        python = ""
+        for piece in split_identifiers(rest):
+            unknown = piece[0].isalpha() or piece[0] == "_"
+            python += " 0 " if unknown else piece.rstrip("LlUu") if piece[0].isdigit() else piece
         python = python.replace("&&", " and ").replace("||", " or ").replace("!=", "<>").replace("!", " not ")
         return bool(eval(python.replace("<>", "!="), {"__builtins__": {}}))
+
+    def _without_defined(self, rest: str) -> str:
+        """The condition with each `defined X` and `defined(X)` answered, before macros are expanded."""
+        pieces = [piece for piece in split_identifiers(rest) if not piece.isspace()]
+        text, at = "", 0
+        while at < len(pieces):
+            if pieces[at] == "defined":
+                bracket = pieces[at + 1] == "("
+                text += f" {int(pieces[at + 1 + bracket] in self.macros)} "
+                at += 4 if bracket else 2
+            else:
+                text += pieces[at]
+                at += 1
+        return text
 
     def _directive(self, name: str, rest: str, spelled: str, number: int) -> None:
         if name == "include":

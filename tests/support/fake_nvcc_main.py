@@ -4,9 +4,9 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
-from fake_nvcc import main
+from fake_nvcc import MARK, main
 
 with open(sys.argv[1], "rb") as program:
-    version, _, archs = program.read().rpartition(b"\nFAKE ")[2].decode().strip().partition(" ")
+    version, _, archs = program.read().rpartition(MARK)[2].decode().strip().partition(" ")
 del sys.argv[0]
 sys.exit(main(version, archs))

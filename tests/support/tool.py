@@ -85,6 +85,6 @@ def load_whole_tool() -> Callable[[], None]:
     for module in pkgutil.walk_packages(cudabuild.__path__, "cudabuild."):
         if module.name != "cudabuild.__main__":
             importlib.import_module(module.name)
-    for name in ("filelock", "ninja", "shutil"):
+    for name in ("filelock", "ninja", "shutil", "ctypes", "glob", "tomllib" if sys.version_info >= (3, 11) else "tomli"):
         importlib.import_module(name)
     return cast("Callable[[], None]", importlib.import_module("cudabuild.__main__").run)

@@ -10,6 +10,8 @@ import sys
 import zlib
 from pathlib import Path
 
+from fake_nvcc import MARK
+
 SUPPORT = Path(__file__).parent
 ARCHS_13 = "75 80 86 87 88 89 90 100 103 110 120 121"
 ARCHS_12 = "50 52 53 60 61 62 70 72 75 80 86 87 89 90"
@@ -84,7 +86,7 @@ def place(path: Path, program: str, tail: str) -> None:
     """Installs a launcher whose bytes end in `tail`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    path.write_bytes(launcher(program).read_bytes() + f"\nFAKE {tail}".encode())
+    path.write_bytes(launcher(program).read_bytes() + MARK + tail.encode())
     path.chmod(0o755)
 
 
