@@ -179,6 +179,7 @@ FINE = 100 * SECOND + 123_456_789
         (100 * SECOND, 100 * SECOND, 100, False),  # whole seconds on both: a coarse file system, FAT has two
         (100 * SECOND, 100 * SECOND, 1999, False),
         (100 * SECOND, 100 * SECOND, 2500, True),
+        (FINE - 10 * SECOND, FINE, 1, False),  # back-dated: the ctime tells
         (FINE + 10 * SECOND, FINE, 100, False),  # from the future
     ],
 )
