@@ -99,10 +99,13 @@ def _bring_up_to_date(
             record = known.record = records.load(out.record)
             probes = (toolchain.probe,)
             records.save(out.record, msgspec.structs.replace(record, probes=probes, digests=digests.used()))
-    folder = None
+    folders = []
     if config.cudart != "none":
-        folder = libraries.cudart_folder(config.cudart, toolchain.library_dirs, toolchain.root, out.links)
-    known.link = directives.link(out.archive(config.name), config.name, config.cudart, folder, config.link)
+        folders.append(libraries.cudart_folder(config.cudart, toolchain.library_dirs, toolchain.root, out.links))
+    stubs = libraries.stubs_folder(config.link, toolchain.library_dirs)
+    if stubs is not None:
+        folders.append(stubs)
+    known.link = directives.link(out.archive(config.name), config.name, config.cudart, folders, config.link)
 
 
 def _do_missing_work(
@@ -195,6 +198,7 @@ def _directives(known: Known, report: BuildReport, env: Environment) -> tuple[Di
             watched.files(known.config, known.units, known.toolchain, made, known.roots),
             watched.folders(known.config, known.toolchain, made, known.roots), own,
         )  # fmt: skip
+        lines += [directives.warning(text) for text in watched.blind_globs(known.config, own)]
     lines += directives.rerun_if_env_changed(env.names_read)
     lines += known.link
     log = known.config.log if known.config is not None else "summary"

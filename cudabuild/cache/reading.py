@@ -86,7 +86,7 @@ def take(reported: Sequence[str], search: Search, disk: Disk, roots: Roots) -> t
         if text.computed_probe and not builtin:
             untracked.append(f"{roots.logical(path).removeprefix('@crate/')} uses __has_include with a computed name")
         if text.includes_binary and not builtin:
-            untracked.append(f"{roots.logical(path).removeprefix('@crate/')} reads files by .incbin")
+            untracked.append(f"{roots.logical(path).removeprefix('@crate/')} reads files by .incbin or #embed")
     # A phantom that comes to exist may be a file that is read after all.
     absent.update(missing)
     reading = Reading(

@@ -28,7 +28,7 @@ def rerun_if_changed(files: Iterable[str], folders: Iterable[str], own: Sequence
     own = [*own, *map(os.path.realpath, own)]
     paths = {path for file in files if os.path.isfile(file) and (path := _outside(file, own)) and _is_printable(path)}
     # One that cannot be watched must not take those below it along.
-    watched = _outermost({_normal(folder) for folder in folders if _is_watchable(folder, own)})
+    watched = _outermost({_normal(folder) for folder in folders if is_watchable(folder, own)})
     return tuple(Directive("rerun-if-changed", path) for path in (*sorted(paths), *sorted(watched)))
 
 
@@ -37,18 +37,17 @@ def rerun_if_env_changed(names: Iterable[str]) -> tuple[Directive, ...]:
     return tuple(Directive("rerun-if-env-changed", name) for name in sorted(names))
 
 
-def link(archive: str, name: str, cudart: str, library_dir: str | None, extra: Sequence[str]) -> tuple[Directive, ...]:
+def link(archive: str, name: str, cudart: str, folders: Sequence[str], extra: Sequence[str]) -> tuple[Directive, ...]:
     """The lines that link the archive: the archive first, then what it needs, in the order that GNU ld wants.
 
     libcudart_static needs dl, rt and pthread, which are libraries of their own before glibc 2.34; the host code that nvcc
-    makes needs libstdc++ for guards, exceptions and unwinding.
+    makes needs libstdc++ for guards, exceptions and unwinding. `folders` are the toolkit's that the linker has to search.
     """
     lines = [
         Directive("rustc-link-search", f"native={os.path.dirname(archive)}"),
         Directive("rustc-link-lib", f"static={name}"),
     ]
-    if library_dir is not None:
-        lines.append(Directive("rustc-link-search", f"native={library_dir}"))
+    lines += [Directive("rustc-link-search", f"native={folder}") for folder in folders]
     lines += [Directive("rustc-link-lib", library) for library in extra]
     if cudart == "static":
         lines.append(Directive("rustc-link-lib", "static=cudart_static"))
@@ -96,7 +95,7 @@ def _is_printable(path: str) -> bool:
     return path == path.strip() and "\n" not in path
 
 
-def _is_watchable(folder: str, own: Sequence[str]) -> bool:
+def is_watchable(folder: str, own: Sequence[str]) -> bool:
     """An existing folder that holds nothing that changes by itself: no output of ours, no git database."""
     real = os.path.realpath(folder)
     return (

@@ -24,13 +24,13 @@ def find_places(manifest_dir: str | None, out: str | None, env: Environment, cwd
 
     By hand the output goes to <target>/cudabuild/<crate's folder name>, so that `cargo clean` removes it.
     """
-    crate = _crate(manifest_dir, env, cwd)
+    crate = _utf8(_crate(manifest_dir, env, cwd))
     from_cargo = env.peek("OUT_DIR")
     if out is None and from_cargo:
-        return Places(crate, os.path.abspath(from_cargo), True)
+        return Places(crate, _utf8(os.path.abspath(from_cargo)), True)
     if out is None:
         out = os.path.join(_target(crate, env), "cudabuild", os.path.basename(crate))
-    return Places(crate, os.path.abspath(os.path.join(cwd, out)), False)
+    return Places(crate, _utf8(os.path.abspath(os.path.join(cwd, out))), False)
 
 
 def _crate(manifest_dir: str | None, env: Environment, cwd: str) -> str:
@@ -51,6 +51,15 @@ def _crate(manifest_dir: str | None, env: Environment, cwd: str) -> str:
                 "run it inside a crate, or name one with --manifest-dir",
             )
         folder = parent
+
+
+def _utf8(path: str) -> str:
+    """Cargo's lines and the report are UTF-8."""
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"the path {os.fsencode(path)!r} is not UTF-8", "cargo cannot name it either; rename it") from error
+    return path
 
 
 def _target(crate: str, env: Environment) -> str:

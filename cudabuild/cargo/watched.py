@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import cudabuild
 from cudabuild.cache.record import Made
+from cudabuild.cargo.directives import is_watchable
 from cudabuild.config.schema import BuildConfig
 from cudabuild.files import within
 from cudabuild.graph.units import Unit, glob_folders
@@ -51,3 +52,13 @@ def folders(config: BuildConfig, toolchain: Toolchain | None, made: Iterable[Mad
         if path not in missing_folders and not within(path, _INSTALLED):
             found.add(os.path.dirname(path))
     return found
+
+
+def blind_globs(config: BuildConfig, own: Sequence[str]) -> list[str]:
+    """Warnings for the globs whose new files cargo cannot be told to see."""
+    return [
+        f"cargo will not see a new file that matches `sources` in {folder}: that folder also holds what changes at every build "
+        "or commit; keep the sources in a folder of their own"
+        for folder in glob_folders(config)
+        if os.path.isdir(folder) and not is_watchable(folder, own)
+    ]

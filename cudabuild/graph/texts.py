@@ -1,6 +1,6 @@
 """This module finds in a source text what a compiler's dependency list leaves out.
 
-nvcc reports the files that it entered. It does not report `__has_include`, `.incbin`, or a header skipped because
+nvcc reports the files that it entered. It does not report `__has_include`, `.incbin`, `#embed`, or a header skipped because
 `#pragma once` took it for a copy of one seen before; and a `#line` can make it report a file that was never read.
 All searches are textual and err towards finding too much, comments included.
 """
@@ -16,7 +16,7 @@ _HAS_INCLUDE = re.compile(rb'\b(\w*has_include\w*)[ \t]*\([ \t]*(?:"([^"\n]+)"|<
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*(?:include|include_next|import)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 _LINE = re.compile(rb'^[ \t]*#[ \t]*(?:line[ \t]+)?\d+[ \t]+"([^"\n]+)"', re.MULTILINE)
 _ONCE = re.compile(rb'pragma[ \t("]+once')
-_INCBIN = re.compile(rb'\.incbin\b')
+_BINARY = re.compile(rb'\.incbin\b|^[ \t]*#[ \t]*embed\b', re.MULTILINE)
 
 
 class Mention(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ def examine(data: bytes) -> Text:
         # `#define HAS(x) __has_include(x)` computes; a macro of one's own called HAS_INCLUDE(<x>) is taken as a probe itself.
         computed_probe=any(probe[4] and probe[1] in (b"__has_include", b"__has_include_next") for probe in probes),
         line_names=tuple(sorted({_decoded(match[1]) for match in _LINE.finditer(data)})),
-        includes_binary=_INCBIN.search(data) is not None,
+        includes_binary=_BINARY.search(data) is not None,
         pragma_once=_ONCE.search(data) is not None,
     )
 

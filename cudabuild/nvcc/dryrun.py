@@ -24,6 +24,8 @@ _REDIRECTION = re.compile(r"\s+> \S.*_stdout 2>.*_stderr\s*$")
 _TEMPORARY_FOLDER = re.compile(r'-o "([^"]*/)tmpxft_')
 _TEMPORARY_NAME = re.compile(r"tmpxft_[0-9a-f]+_[0-9a-f]+")
 
+_RUNTIME_HEADER = "cuda_runtime.h"
+"""nvcc itself forces this one into every CUDA source."""
 _FORCED_HEADER = re.compile(r'-include "cuda_runtime\.h"')
 _LAST_OUTPUT = re.compile(r'"[^"]*" -o "[^"]*"\s*$')
 
@@ -85,6 +87,11 @@ def include_dirs(dryrun: DryRun) -> tuple[IncludeDir, ...]:
     """Every folder that the command line makes the preprocessor search, the user's and the toolkit's, in search order."""
     found = [IncludeDir(value, _INCLUDE_OPTIONS[name]) for name, value in _options(dryrun) if name in _INCLUDE_OPTIONS]
     return tuple(sorted(found, key=lambda entry: _SEARCH_ORDER.index(entry.kind)))
+
+
+def forces_includes(dryrun: DryRun) -> bool:
+    """Whether the user's flags force a header in (-include): its name is looked for in the current folder first."""
+    return any(name in ("-include", "-imacros") and value != _RUNTIME_HEADER for name, value in _options(dryrun))
 
 
 def host_flags(dryrun: DryRun) -> tuple[str, ...]:

@@ -39,6 +39,17 @@ def cudart_folder(kind: str, library_dirs: Sequence[str], root: str, links: str)
     )
 
 
+def stubs_folder(links: Sequence[str], library_dirs: Sequence[str]) -> str | None:
+    """The folder of stand-ins for the driver's libraries, if one of `links` ([KIND=]NAME) is such a library.
+
+    Only a linker may see it: a program that finds a stand-in when it starts finds no GPU.
+    """
+    if not any(link.rpartition("=")[2] in ("cuda", "nvidia-ml") for link in links):
+        return None
+    named = [folder if os.path.basename(folder) == "stubs" else os.path.join(folder, "stubs") for folder in library_dirs]
+    return next((folder for folder in named if os.path.isdir(folder)), None)
+
+
 def _versioned(folder: str) -> str | None:
     try:
         names = [name for name in os.listdir(folder) if re.fullmatch(r"libcudart\.so\.[\d.]+", name)]

@@ -68,7 +68,8 @@ def ask(
         tools.insert(0, ("nvcc as called", found.nvcc))
     system = _builtin_folders(driver, dryrun.host_flags(plan), env)
     entries = dryrun.include_dirs(plan)
-    folders = [entry.path for entry in entries if entry.kind in ("quote", "user")] + _listed(env.get("CPATH"))
+    folders = ["."] if dryrun.forces_includes(plan) else []
+    folders += [entry.path for entry in entries if entry.kind in ("quote", "user")] + _listed(env.get("CPATH"))
     folders += [entry.path for entry in entries if entry.kind == "system"]
     folders += _listed(env.get("CPLUS_INCLUDE_PATH")) + _listed(env.get("C_INCLUDE_PATH")) + system
     folders += [entry.path for entry in entries if entry.kind == "after"]

@@ -24,15 +24,13 @@ def for_cargo(build: Build, rust_version: str | None) -> None:
     print(f"{build.report.crate}: {summary.one_line(build.report)}", file=sys.stderr)
     _error(build)
     sys.stderr.flush()
-    sys.stdout.write(render(build.directives, rust_version))
-    sys.stdout.flush()
+    _write(render(build.directives, rust_version).encode("utf-8", "surrogateescape"))
 
 
 def for_tools(build: Build) -> None:
     _diagnostics(build)
     _error(build)
-    sys.stdout.write(schema.encode(build.report).decode())
-    sys.stdout.flush()
+    _write(schema.encode(build.report))
 
 
 def for_people(build: Build) -> None:
@@ -47,6 +45,13 @@ def for_people(build: Build) -> None:
         print(f"  -> {build.report.archive}")
     sys.stdout.flush()
     _error(build)
+
+
+def _write(data: bytes) -> None:
+    """To stdout, which is for programs: UTF-8 whatever the locale is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 def _diagnostics(build: Build) -> None:

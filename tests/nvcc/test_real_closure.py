@@ -162,7 +162,7 @@ def test_unit_that_embeds_a_file_is_always_compiled(project: Project) -> None:
         report = project.build()
         assert report.compiled == [K]
         assert_text(project, text)
-    assert report.reason(K) == "kernels/k.cu reads files by .incbin"
+    assert report.reason(K) == "kernels/k.cu reads files by .incbin or #embed"
 
 
 # What nvcc would read if it were there
@@ -366,3 +366,15 @@ def test_architecture_that_the_toolkit_lacks_fails_before_any_compile(project: P
     assert project.nvcc in report.error and "80" in report.error
     assert report.stderr.count("cannot build") == 1
     assert report.compiled == []
+
+
+def test_forced_header_is_looked_for_in_the_crates_folder_first(project: Project) -> None:
+    """-include searches the current folder, then the -I folders; a new file in the former wins."""
+    project.write("kernels/include/forced.h", '#define TEXT "inner"\n')
+    project.write(K, unit_text())
+    project.config(include=["kernels/include"], flags=["-include", "forced.h"])
+    project.settle()
+    assert_text(project, "inner")
+    project.write("forced.h", '#define TEXT "outer"\n')
+    assert_compiled_for(project, "forced.h")
+    assert_text(project, "outer")

@@ -160,7 +160,7 @@ def values(lines: tuple[Directive, ...]) -> list[str]:
 
 
 def test_link_lines_come_in_the_order_that_linkers_want() -> None:
-    assert values(link("/o/libk.a", "k", "static", "/cuda/lib64", ["static=extra", "cublas"])) == [
+    assert values(link("/o/libk.a", "k", "static", ["/cuda/lib64"], ["static=extra", "cublas"])) == [
         "rustc-link-search=native=/o",
         "rustc-link-lib=static=k",
         "rustc-link-search=native=/cuda/lib64",
@@ -178,7 +178,7 @@ def test_link_lines_come_in_the_order_that_linkers_want() -> None:
     ("cudart", "library"), [("static", "static=cudart_static"), ("shared", "dylib=cudart"), ("none", None)]
 )
 def test_runtime_is_linked_as_asked(cudart: str, library: str | None) -> None:
-    lines = values(link("/o/libk.a", "k", cudart, None, []))
+    lines = values(link("/o/libk.a", "k", cudart, [], []))
     assert [line for line in lines if "cudart" in line] == ([f"rustc-link-lib={library}"] if library else [])
 
 

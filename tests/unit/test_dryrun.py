@@ -212,3 +212,9 @@ def test_a_real_nvcc(nvcc: str) -> None:
     check = dryrun.host_check(plan)
     assert check is not None
     assert subprocess.run(["sh", "-c", check], capture_output=True, check=False).returncode == 0
+
+
+def test_header_forced_by_the_user_is_told_from_nvccs_own() -> None:
+    forced = 'gcc -D__CUDA_ARCH__=800 -E -x c++ {} -include "cuda_runtime.h" -m64 "k.cu" -o "k.ii"'
+    assert not dryrun.forces_includes(of_line(forced.format("")))
+    assert dryrun.forces_includes(of_line(forced.format('-include "f.h"')))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cudabuild.errors import ToolchainError
-from cudabuild.nvcc.libraries import cudart_folder
+from cudabuild.nvcc.libraries import cudart_folder, stubs_folder
 
 STATIC, SHARED = "libcudart_static.a", "libcudart.so"
 
@@ -79,3 +79,15 @@ def test_unknown_toolkit_root_does_not_mean_the_present_folder(tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ToolchainError):
         cudart_folder("static", [], "", "")
+
+
+@pytest.mark.parametrize("links", [["cuda"], ["dylib=cuda"], ["z", "dylib=nvidia-ml"]])
+@pytest.mark.parametrize("named", ["lib64", "lib64/stubs"])
+def test_stand_ins_are_for_the_drivers_libraries_only(tmp_path: Path, links: list[str], named: str) -> None:
+    (tmp_path / "lib64/stubs").mkdir(parents=True)
+    assert stubs_folder(links, [str(tmp_path / named)]) == str(tmp_path / "lib64/stubs")
+    assert stubs_folder(["cudart", "static=cuda_x"], [str(tmp_path / named)]) is None
+
+
+def test_toolkit_without_stand_ins_names_none(tmp_path: Path) -> None:
+    assert stubs_folder(["cuda"], [str(tmp_path)]) is None

@@ -80,7 +80,7 @@ def test_line_directive_without_a_name_names_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['asm(".incbin \\"table.bin\\"");', 'asm volatile(".section .rodata\\n.incbin \\"t\\"");']
+    "text", ['#embed "table.bin"', "  # embed <table.bin>", 'asm(".incbin \\"table.bin\\"");', 'asm volatile(".section .rodata\\n.incbin \\"t\\"");']
 )
 def test_binary_inclusion_is_told(text: str) -> None:
     assert examine(text.encode()).includes_binary

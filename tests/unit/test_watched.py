@@ -147,3 +147,11 @@ def test_nothing_that_a_build_writes_is_watched(crate: Crate) -> None:
     files = crate.files("kernels/a.cu", "target/out/gen.cuh")
     assert [line.value for line in rerun_if_changed(files, [], [crate.roots.out]) if "target" in line.value] == []
     assert crate.folders("@out/f.cuh", "@out/cudabuild/x", include=("target/out", "kernels/include")) == set()
+
+
+def test_glob_in_a_folder_that_cargo_cannot_watch_is_told(tmp_path: Path) -> None:
+    crate = Crate(tmp_path)
+    own = [str(crate.root / "target/out")]
+    [warning] = watched.blind_globs(crate.config("*.cu"), own)
+    assert str(crate.root) in warning
+    assert watched.blind_globs(crate.config("kernels/*.cu"), own) == []
