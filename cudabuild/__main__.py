@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from cudabuild import __version__
 from cudabuild.errors import CudabuildError
@@ -86,6 +87,7 @@ def _build_command(parser: argparse.ArgumentParser) -> None:
     for name, what in (("profile", "NAME"), ("toolkit", "PATH"), ("host-compiler", "PATH")):
         adds.add_argument(f"--{name}", metavar=what)
     adds.add_argument("--jobs", "-j", metavar="N", type=int)
+    adds.add_argument("--cache", choices=("off", "read-only", "read-write"), help="how to use the shared cache")
     parser.add_argument("--json", action="store_true", help="print the report as JSON (by hand only)")
     parser.set_defaults(run=_build)
 
@@ -99,9 +101,11 @@ def _build(arguments: argparse.Namespace, env: Environment) -> int:
 
     places = find_places(arguments.manifest_dir, arguments.out, env, os.getcwd())
     names = ("source", "include", "system_include", "define", "arch", "flag", "host_flag", "feature")
+    lists: dict[str, Any] = {name: tuple(getattr(arguments, name)) for name in names}
     overrides = Overrides(
-        **{name: tuple(getattr(arguments, name)) for name in names},
+        **lists,
         profile=arguments.profile, toolkit=arguments.toolkit, host_compiler=arguments.host_compiler, jobs=arguments.jobs,
+        cache=arguments.cache,
     )  # fmt: skip
     with output.progress(hidden=places.cargo or arguments.json) as progress:
         result = build(places, overrides, env, progress, started)

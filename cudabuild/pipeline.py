@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -17,6 +18,7 @@ from cudabuild.cache.decisions import Decision, decide
 from cudabuild.cache.keys import Request
 from cudabuild.cache.reading import Disk
 from cudabuild.cache.record import Made, Record
+from cudabuild.cache.shared import SharedCache
 from cudabuild.cargo import directives, watched
 from cudabuild.cargo.directives import Directive
 from cudabuild.cargo.places import Places
@@ -54,7 +56,8 @@ class Known:
         self.units: tuple[Unit, ...] = ()
         self.toolchain: Toolchain | None = None
         self.decisions: tuple[Decision, ...] = ()
-        self.compiled: Sequence[Compiled] = ()
+        self.compiled: list[Compiled] = []
+        self.warnings: list[str] = []
         self.record = Record()
         self.link: tuple[Directive, ...] = ()
 
@@ -72,7 +75,7 @@ def build(places: Places, overrides: Overrides, env: Environment, progress: Prog
         error = disk_error(caught, places.out)
     report = compose.report(
         crate=env.peek("CARGO_PKG_NAME") or os.path.basename(places.crate), out=out, config=known.config,
-        toolchain=known.toolchain, decisions=known.decisions, compiled=known.compiled, error=error,
+        toolchain=known.toolchain, decisions=known.decisions, compiled=known.compiled, warnings=known.warnings, error=error,
         milliseconds=round((time.monotonic() - started) * 1000),
     )  # fmt: skip
     out.keep_report(schema.encode(report))
@@ -87,13 +90,17 @@ def _bring_up_to_date(
     units = known.units = find_units(config, known.roots)
     arguments.check_paths(config, units, known.roots)
     record = known.record = records.load(out.record)
-    digests = Digests(record.digests)
-    toolchain = known.toolchain = examine(config, env, known.roots, digests, record.probes)
+    shared = SharedCache(config, env)
+    known.warnings = shared.warnings
+    digests = Digests({**shared.digests(), **record.digests})
+    toolchain = known.toolchain = examine(
+        config, env, known.roots, digests, lambda question: [*record.probes, *shared.probes(question)]
+    )
     roots = known.roots = msgspec.structs.replace(known.roots, cuda=toolchain.root)
     known.decisions = _decide_all(units, config, toolchain, record, out, env, roots, Disk(digests))
     if not _is_done(known, out, digests):
         with out.exclusive():
-            _do_missing_work(out, env, progress, known, config, toolchain, digests)
+            _do_missing_work(out, env, progress, known, config, toolchain, digests, shared)
     elif digests.used() != record.digests or toolchain.probe not in record.probes:
         with out.exclusive():
             record = known.record = records.load(out.record)
@@ -110,18 +117,24 @@ def _bring_up_to_date(
 
 def _do_missing_work(
     out: OutDir, env: Environment, progress: Progress, known: Known, config: BuildConfig, toolchain: Toolchain,
-    digests: Digests,
+    digests: Digests, shared: SharedCache,
 ) -> None:  # fmt: skip
     """Under the lock: decide once more, for another build may have done the work while we waited; compile; archive; record."""
     record = known.record = records.load(out.record)
     units, roots, disk = known.units, known.roots, Disk(digests)
-    decisions = known.decisions = _decide_all(units, config, toolchain, record, out, env, roots, disk)
-    missing = [decision for decision in decisions if decision.action == "compile"]
-    if missing:
-        known.compiled = _compile(missing, out, env, progress, config, toolchain, roots, disk)
-    earlier = {logical: record.made[logical] for unit in units if (logical := roots.logical(unit.source)) in record.made}
-    fresh = {roots.logical(one.decision.unit.source): one.made for one in known.compiled if one.made is not None}
-    record = msgspec.structs.replace(record, made={**earlier, **fresh}, probes=(toolchain.probe,))
+    known.decisions = _decide_all(units, config, toolchain, record, out, env, roots, disk)
+    _restore(known, shared, out, disk)
+    compile_now = partial(_compile, out=out, env=env, progress=progress, config=config, toolchain=toolchain, roots=roots, disk=disk)
+    with shared.claim([decision.request for decision in _missing(known)]) as ours:
+        _compile_and_publish([one for one in _missing(known) if one.request in ours], known, shared, out, compile_now)
+    for decision in _missing(known):  # another build had claimed them
+        shared.wait_for(decision.request)
+    disk.forget()
+    _restore(known, shared, out, disk)
+    _compile_and_publish(_missing(known), known, shared, out, compile_now)
+    made = {one.request.source: one.made for one in known.decisions if one.made is not None}
+    made.update({one.decision.request.source: one.made for one in known.compiled if one.made is not None})
+    record = msgspec.structs.replace(record, made=made, probes=(toolchain.probe,))
     try:
         raise_failures(known.compiled, len(units))
         members = _members(units, record.made, roots)
@@ -137,6 +150,43 @@ def _do_missing_work(
     finally:
         known.record = record
         records.save(out.record, msgspec.structs.replace(record, digests=digests.used()))
+        shared.keep(toolchain.probe, digests.used())
+
+
+def _missing(known: Known) -> list[Decision]:
+    """What has still to be compiled."""
+    done = {one.decision.unit.name for one in known.compiled}
+    return [one for one in known.decisions if one.action == "compile" and one.unit.name not in done]
+
+
+def _restore(known: Known, shared: SharedCache, out: OutDir, disk: Disk) -> None:
+    """Take from the cache what another build has made."""
+    decisions = []
+    missing = {one.unit.name for one in _missing(known)}
+    for one in known.decisions:
+        if one.unit.name in missing:
+            made = shared.restore(one.request, out.object(one.unit.name), disk, known.roots.real)
+            if made is not None:
+                one = msgspec.structs.replace(one, action="restore", made=made)
+        decisions.append(one)
+    known.decisions = tuple(decisions)
+
+
+def _compile_and_publish(
+    missing: Sequence[Decision], known: Known, shared: SharedCache, out: OutDir,
+    compile_now: Callable[[Sequence[Decision]], list[Compiled]],
+) -> None:  # fmt: skip
+    if not missing:
+        return
+    compiled = compile_now(missing)
+    known.compiled += compiled
+    added = 0
+    for one in compiled:
+        if one.made is not None:
+            path = out.object(one.decision.unit.name)
+            shared.publish(one.made, path)
+            added += os.path.getsize(path)
+    shared.trim(added)
 
 
 def _decide_all(
@@ -144,12 +194,13 @@ def _decide_all(
     roots: Roots, disk: Disk,
 ) -> tuple[Decision, ...]:  # fmt: skip
     variables = tuple((name, value) for name in sorted(arguments.ENVIRONMENT) if (value := env.get(name)) is not None)
+    bound_to = (roots.crate, roots.out) if arguments.holds_paths(config, dict(variables), roots) else ()
     decisions = []
     for unit in units:
         flags = arguments.flags(config, toolchain.archs, toolchain.ccbin, roots, unit.language)
         request = Request(
             source=roots.logical(unit.source), flags=tuple(roots.logical_argument(flag) for flag in flags),
-            environment=variables, tools=toolchain.identity, commands=toolchain.commands,
+            environment=variables, tools=toolchain.identity, bound_to=bound_to, commands=toolchain.commands,
         )  # fmt: skip
         made = record.made.get(request.source)
         decisions.append(decide(unit, flags, request, made, out.object(unit.name), disk, roots))

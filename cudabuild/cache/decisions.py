@@ -21,7 +21,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...]
     """The request's flags as nvcc gets them, with real paths."""
     request: Request
-    action: Literal["keep", "compile"]
+    action: Literal["keep", "restore", "compile"]
     reason: str
     changes: tuple[KeyChange, ...] = ()
     made: Made | None = None
@@ -33,7 +33,7 @@ def decide(
 ) -> Decision:
     """Keep the object of the last build exactly when its key still holds and its bytes are the ones that were made."""
 
-    def decision(action: Literal["keep", "compile"], reason: str, changes: tuple[KeyChange, ...] = ()) -> Decision:
+    def decision(action: Literal["keep", "restore", "compile"], reason: str, changes: tuple[KeyChange, ...] = ()) -> Decision:
         return Decision(
             unit=unit, flags=flags, request=request, action=action, reason=reason, changes=changes, made=made
         )

@@ -14,7 +14,7 @@ import msgspec
 from cudabuild.files import digest_text
 
 # Goes up when the same words in a record come to mean something else; old records are then never matched.
-KEY_FORMAT = 1
+KEY_FORMAT = 2
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +28,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The variables that nvcc and the host compiler read and that are set, by name."""
     tools: tuple[tuple[str, str], ...]
     """Name and content digest of every tool that takes part."""
+    bound_to: tuple[str, ...] = ()
+    """The real folders of crate and output, where the object holds paths: such an object is good in one place only."""
     commands: str
     """Digest of the commands that nvcc says it would run: what a wrapper script adds shows here."""
 
@@ -48,7 +50,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class KeyChange(msgspec.Struct, frozen=True):
     """One difference between the request or reading that made an object and those of now."""
 
-    kind: Literal["file", "absent", "present", "flags", "environment", "tool", "commands", "format", "untracked"]
+    kind: Literal["file", "absent", "present", "flags", "environment", "tool", "commands", "place", "format", "untracked"]
     name: str
     before: str | None = None
     after: str | None = None
@@ -74,6 +76,8 @@ class KeyChange(msgspec.Struct, frozen=True):
                 return f"{self.name} changed"
             case "commands":
                 return "nvcc would run other commands"
+            case "place":
+                return "built in another folder, and the object holds paths"
             case "format":
                 return "made by another version of cudabuild"
             case "untracked":
@@ -83,6 +87,11 @@ class KeyChange(msgspec.Struct, frozen=True):
 def key(request: Request, reading: Reading) -> str:
     """The object's identity: a digest of both levels in canonical JSON."""
     return digest_text(msgspec.json.encode((request, reading)).decode())
+
+
+def request_digest(request: Request) -> str:
+    """The identity of a request, under which the readings of its compiles are found."""
+    return digest_text(msgspec.json.encode(request).decode())
 
 
 def request_changes(before: Request, after: Request) -> tuple[KeyChange, ...]:
@@ -96,6 +105,8 @@ def request_changes(before: Request, after: Request) -> tuple[KeyChange, ...]:
         gone = " ".join(flag for flag in before.flags if flag not in after.flags)
         new = " ".join(flag for flag in after.flags if flag not in before.flags)
         changes.append(KeyChange("flags", "flags", gone or "(another order)", new or "(removed)" if gone else new or "(this order)"))
+    if before.bound_to != after.bound_to:
+        changes.append(KeyChange("place", "place", " ".join(before.bound_to), " ".join(after.bound_to)))
     # The commands follow from the rest, except when a wrapper changes them by itself.
     if before.commands != after.commands and not changes:
         changes.append(KeyChange("commands", "commands", before.commands, after.commands))

@@ -13,9 +13,10 @@ from cudabuild.errors import ConfigError
 Value = str | int | bool | tuple[str, ...]
 
 _TYPES = {"text": "a string", "list": "a list of strings", "whole": "a whole number", "switch": "true or false"}
-LATER = ("rdc", "cache", "memory-per-job", "jit", "steps")
+LATER = ("rdc", "memory-per-job", "jit", "steps")
 KINDS_LATER = ("ptx", "cubin", "fatbin")
 LOGS = ("quiet", "summary", "verbose")
+CACHE_MODES = ("off", "read-only", "read-write")
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -28,6 +29,16 @@ class Field(msgspec.Struct, frozen=True):
     """`pattern` in words."""
     smallest: int = 0
     largest: int | None = None
+
+
+SIZE = r"(?P<number>\d+(\.\d+)?) ?(?P<unit>[kMGT]B)"
+_UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def size_in_bytes(text: str) -> int | None:
+    """`10 GB` in bytes; None for what is not a size."""
+    match = re.fullmatch(SIZE, text)
+    return None if match is None else int(float(match["number"]) * _UNITS[match["unit"]])
 
 
 def _choice(*words: str) -> tuple[str, str]:
@@ -57,6 +68,9 @@ FIELDS = {
     "host-compiler": Field("text", 'host-compiler = "g++-12"'),
     "jobs": Field("whole", "jobs = 4", smallest=1),
     "log": Field("text", 'log = "summary"', *_choice(*LOGS)),
+    "cache.dir": Field("text", 'dir = "/var/cache/cudabuild"'),
+    "cache.size": Field("text", 'size = "10 GB"', SIZE, "a number and a unit: kB, MB, GB or TB"),
+    "cache.mode": Field("text", 'mode = "read-write"', *_choice(*CACHE_MODES)),
 }  # fmt: skip
 
 

@@ -1,12 +1,13 @@
 """This module is the way from the configuration files, the environment and the command line to one BuildConfig.
 
 Lists add up: the base, the active features in alphabetical order, the active profile, the command line. Of single
-values the last one counts. CUDABUILD_JOBS and CUDABUILD_LOG come after the files and before the command line.
+values the last one counts. CUDABUILD_JOBS, CUDABUILD_LOG, CUDABUILD_CACHE and CUDABUILD_CACHE_DIR come after the files and before the command line.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from typing import Any
 
@@ -72,7 +73,9 @@ def load(crate_root: str, env: Environment, overrides: Overrides) -> BuildConfig
         if not merged.get(key):
             raise ConfigError(f"{file.path}: {problem}", cure)
     merged.pop("kind", None)
-    arguments: dict[str, Any] = {key.replace("-", "_"): value for key, value in merged.items()}
+    if isinstance(size := merged.get("cache.size"), str):
+        merged["cache.size"] = fields.size_in_bytes(size) or 0
+    arguments: dict[str, Any] = {re.sub(r"[-.]", "_", key): value for key, value in merged.items()}
     return BuildConfig(crate_root=root, config_file=file.path, **arguments)
 
 
@@ -99,7 +102,8 @@ def _tables(
     file: _File, declared: frozenset[str] | None, env: Environment, overrides: Overrides
 ) -> list[tuple[str, Table, bool]]:
     """Every table in the order in which they add up: what stands before its keys, its content, whether it is active."""
-    base = {key: value for key, value in file.table.items() if key not in ("features", "profile")}
+    base = {key: value for key, value in file.table.items() if key not in ("features", "profile", "cache")}
+    base.update({f"cache.{key}": value for key, value in _table(file, "cache").items()})
     features, profiles = _subtables(file, "features"), _subtables(file, "profile")
     for name in features:
         check_feature(name, declared, file.where(f"features.{name}"))
@@ -115,6 +119,13 @@ def _tables(
         *((f"features.{name}.", features[name], name in on) for name in sorted(features)),
         *((f"profile.{name}.", profiles[name], name == profile) for name in profiles),
     ]
+
+
+def _table(file: _File, key: str) -> Table:
+    table = file.table.get(key, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"{file.where(key)} is not a table", f"write [{file.prefix}{key}] and the keys below it")
+    return table
 
 
 def _subtables(file: _File, key: str) -> dict[str, Table]:
@@ -159,6 +170,14 @@ def _apply_variables(merged: dict[str, fields.Value], env: Environment) -> None:
                 f"set it to one of {', '.join(fields.LOGS)}, or unset it",
             )
         merged["log"] = log
+    if (mode := env.get("CUDABUILD_CACHE")) is not None:
+        if mode not in fields.CACHE_MODES:
+            raise ConfigError(
+                f"CUDABUILD_CACHE = {mode!r} is not a mode", f"set it to one of {', '.join(fields.CACHE_MODES)}, or unset it"
+            )
+        merged["cache.mode"] = mode
+    if folder := env.get("CUDABUILD_CACHE_DIR"):
+        merged["cache.dir"] = folder
 
 
 def _apply_overrides(merged: dict[str, fields.Value], overrides: Overrides) -> None:
@@ -168,6 +187,8 @@ def _apply_overrides(merged: dict[str, fields.Value], overrides: Overrides) -> N
         for item in items:
             fields.check_text(key, item, "--" + attribute.replace("_", "-"))
         values[key] = items
+    if overrides.cache is not None:
+        values["cache.mode"] = overrides.cache
     for attribute in _SINGLES:
         value: str | int | None = getattr(overrides, attribute)
         if value is None:

@@ -43,6 +43,11 @@ class BuildConfig(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int | None = None
     log: Literal["quiet", "summary", "verbose"] = "summary"
     """What cargo shows beside warnings. `quiet`: nothing; `summary`: one line for each run; `verbose`: also one for each unit."""
+    cache_dir: str | None = None
+    """Folder of the shared cache; default: cudabuild in the user's cache folder."""
+    cache_size: int = 10 * 10**9
+    """Bytes; beyond it, what was not used for the longest time goes."""
+    cache_mode: Literal["off", "read-only", "read-write"] = "read-write"
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,3 +67,4 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     toolkit: str | None = None
     host_compiler: str | None = None
     jobs: int | None = None
+    cache: Literal["off", "read-only", "read-write"] | None = None

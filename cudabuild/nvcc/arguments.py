@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from cudabuild.config.schema import BuildConfig
+from cudabuild.files import within
 from cudabuild.graph.units import Language, Unit
 from cudabuild.nvcc.archs import Arch
 from cudabuild.nvcc.quoting import define_argument, host_arguments, refuse
@@ -49,6 +51,22 @@ def flags(
         out.append(define_argument(define, f"{config.config_file}: define"))
     out += config.flags
     return tuple(out)
+
+
+_DEBUG = re.compile(r"-{1,2}(g\w*|G|lineinfo|generate-line-info|device-debug|debug|pg|fprofile\S*|ftest-coverage|-coverage)")
+
+
+def holds_paths(config: BuildConfig, environment: Mapping[str, str], roots: Roots) -> bool:
+    """Whether objects may hold the folders that they were made in: by debug information and line tables, or by __FILE__ in
+    a header that nvcc is given by its absolute path, as those in the output folder are."""
+    if config.debug or config.lineinfo:
+        return True
+    named = [*config.flags, *config.host_flags]
+    for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
+        named += re.split(r"[\s,]+", environment.get(name, ""))
+    folders = [*config.include, *config.system_include]
+    inside = any(within(roots.absolute(roots.argument(folder)), roots.out) for folder in folders)
+    return inside or any(_DEBUG.fullmatch(part) for word in named for part in word.split(","))
 
 
 def check_paths(config: BuildConfig, units: Sequence[Unit], roots: Roots) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -51,9 +51,9 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine(
-    config: BuildConfig, env: Environment, roots: Roots, digests: Digests, known: Sequence[Probe]
+    config: BuildConfig, env: Environment, roots: Roots, digests: Digests, remembered: Callable[[str], Sequence[Probe]]
 ) -> Toolchain:
-    """Find the tools and ask them what they are. ToolchainError or ConfigError when they cannot do what is configured."""
+    """Find the tools and ask them what they are, unless the answers to this question are `remembered`. ToolchainError or ConfigError when they cannot do what is configured."""
     found = find.find(config.toolkit, env, crate_root=config.crate_root)
     host = hostcxx.choose(config.host_compiler, env, crate_root=config.crate_root, flags=config.flags)
     variables = {name: value for name in arguments.ENVIRONMENT if (value := env.get(name)) is not None}
@@ -61,7 +61,8 @@ def examine(
         found.nvcc, digests.of(found.nvcc), digests.of(os.path.join(os.path.dirname(found.nvcc), "nvcc.profile")),
         variables, host.path, host.compiler, host.compiler and digests.of(host.compiler), search_path("as", env.peek("PATH"))[:1],
     )))  # fmt: skip
-    same_tools = next((probe for probe in known if probe.question.startswith(here) and probe.still_true(digests)), None)
+    known = [probe for probe in remembered(here) if probe.question.startswith(here) and probe.still_true(digests)]
+    same_tools = next(iter(known), None)
     version, available = (
         (same_tools.version, same_tools.available) if same_tools else version_and_archs(found.nvcc, env)
     )
@@ -70,7 +71,7 @@ def examine(
     )
     flags = arguments.flags(config, resolution.archs, host.path, roots, "cuda")
     question = here + digest_text(repr(flags))
-    probe = next((probe for probe in known if probe.question == question and probe.still_true(digests)), None)
+    probe = next((probe for probe in known if probe.question == question), None)
     if probe is None:
         probe = ask(question, found, host, flags, version, available, env, roots, digests)
     return Toolchain(

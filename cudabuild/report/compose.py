@@ -17,18 +17,19 @@ from cudabuild.report.schema import Action, BuildReport, ErrorReport, Toolkit, U
 
 def report(
     *, crate: str, out: OutDir, config: BuildConfig | None, toolchain: Toolchain | None, decisions: Sequence[Decision],
-    compiled: Sequence[Compiled], error: CudabuildError | None, milliseconds: int,
+    compiled: Sequence[Compiled], warnings: Sequence[str],
+    error: CudabuildError | None, milliseconds: int,
 ) -> BuildReport:  # fmt: skip
     results = {result.decision.unit.name: result for result in compiled}
     units = tuple(_unit(decision, results.get(decision.unit.name)) for decision in decisions)
-    counts = {action: sum(unit.action == action for unit in units) for action in ("compiled", "kept", "failed")}
+    counts = {action: sum(unit.action == action for unit in units) for action in ("compiled", "restored", "kept", "failed")}
     return BuildReport(
         crate=crate, library=config.name if config else "", archive=out.archive(config.name) if config else "",
         outcome="failed" if error else "done",
         toolkit=_toolkit(toolchain) if toolchain else None,
         archs=tuple(label for arch in toolchain.archs for label in arch.labels()) if toolchain else (),
         units=units, **counts,
-        warnings=toolchain.warnings if toolchain else (), milliseconds=milliseconds,
+        warnings=(*(toolchain.warnings if toolchain else ()), *warnings), milliseconds=milliseconds,
         error=ErrorReport(message=error.message, hint=error.hint, exit_code=error.exit_code) if error else None,
     )  # fmt: skip
 
@@ -47,9 +48,9 @@ def _unit(decision: Decision, result: Compiled | None) -> UnitReport:
             source=source, action=action, reason=reason, changes=changes,
             milliseconds=result.outcome.milliseconds, output=output,
         )  # fmt: skip
-    if decision.action == "keep" and decision.made is not None:
+    if decision.action in ("keep", "restore") and decision.made is not None:
         return UnitReport(
-            source=source, action="kept", reason=reason, changes=(),
+            source=source, action="kept" if decision.action == "keep" else "restored", reason=reason, changes=changes,
             milliseconds=decision.made.milliseconds, output=decision.made.output,
         )  # fmt: skip
     return UnitReport(source=source, action="skipped", reason=reason, changes=changes, milliseconds=0, output="")

@@ -13,11 +13,11 @@ from cudabuild.cache.keys import KeyChange
 
 SCHEMA = 1
 
-Action = Literal["compiled", "kept", "failed", "skipped"]
+Action = Literal["compiled", "restored", "kept", "failed", "skipped"]
 
 
 class UnitReport(msgspec.Struct, frozen=True, kw_only=True):
-    """`failed`: its compile ended with an error; `skipped`: it had to be compiled but the build ended before."""
+    """`restored`: its object came from the cache; `failed`: its compile ended with an error; `skipped`: it had to be compiled but the build ended before."""
 
     source: str
     action: Action
@@ -53,6 +53,7 @@ class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
     archs: tuple[str, ...] = ()
     units: tuple[UnitReport, ...] = ()
     compiled: int = 0
+    restored: int = 0
     kept: int = 0
     failed: int = 0
     warnings: tuple[str, ...] = ()

@@ -15,11 +15,17 @@ def one_line(report: BuildReport) -> str:
         parts.append(f"{_names(failed)} failed")
     if compiled:
         parts.append(f"compiled {_names(compiled)} for {'+'.join(report.archs)} ({_reasons(compiled)})")
+    if report.restored:
+        parts.append(f"restored {_share(report.restored, total)} from the cache")
     if report.kept:
-        parts.append(f"kept {f'all {total}' if report.kept == total else f'{report.kept} of {total}'} units")
+        parts.append(f"kept {_share(report.kept, total)}")
     if report.error is not None and not failed:
         parts.append("failed")
     return f"{', '.join(parts)}, {report.milliseconds / 1000:.1f} s"
+
+
+def _share(number: int, total: int) -> str:
+    return f"all {total} units" if number == total else f"{number} of {total} units"
 
 
 def unit_line(unit: UnitReport) -> str:
