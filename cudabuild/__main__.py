@@ -65,6 +65,21 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("folder", nargs="?", default=".", help="the crate (default: this folder)")
     init.add_argument("--force", action="store_true", help="overwrite without asking")
     init.set_defaults(run=_init)
+    clean = commands.add_parser(
+        "cache-clean", allow_abbrev=False, formatter_class=_Formatter, help="remove objects from the shared cache",
+        description="Remove objects from the shared cache and say which; without options, what is above the size limit.",
+    )  # fmt: skip
+    clean.add_argument("--all", action="store_true", help="everything")
+    clean.add_argument("--older-than", metavar="AGE", help="what was not used for 30m, 12h, 7d, 4w")
+    clean.add_argument("--max-size", metavar="SIZE", help="the longest unused ones, down to 500MB, 10GB")
+    clean.add_argument("--dry-run", action="store_true", help="only say what would go")
+    clean.set_defaults(run=_cache_clean)
+    cache = commands.add_parser(
+        "cache", allow_abbrev=False, formatter_class=_Formatter, help="stats, verify, path of the shared cache",
+        description="stats: how much is in it; verify: read every object again, damaged ones go; path: where it is.",
+    )  # fmt: skip
+    cache.add_argument("what", choices=("stats", "verify", "path"))
+    cache.set_defaults(run=_cache)
     doctor = commands.add_parser(
         "doctor", allow_abbrev=False, formatter_class=_Formatter, help="what is found, from where, what is wrong, and the cure",
         description="Look at the toolkit, the host compiler, ninja, cargo and the environment. Needs none of them.",
@@ -127,6 +142,29 @@ def _init(arguments: argparse.Namespace, _env: Environment) -> int:
     for line in init(arguments.folder, arguments.force, ask):
         print(line)
     return 0
+
+
+def _cache_clean(arguments: argparse.Namespace, env: Environment) -> int:
+    from cudabuild import housekeeping
+
+    asked = housekeeping.Cleaning(
+        everything=arguments.all, older_than=arguments.older_than, max_size=arguments.max_size, dry_run=arguments.dry_run
+    )
+    lines, complete = housekeeping.clean(housekeeping.folder(env, os.getcwd()), asked)
+    print("\n".join(lines))
+    return 0 if complete else 1
+
+
+def _cache(arguments: argparse.Namespace, env: Environment) -> int:
+    from cudabuild import housekeeping
+
+    root = housekeeping.folder(env, os.getcwd())
+    if arguments.what == "path":
+        print(root)
+        return 0
+    lines, whole = housekeeping.verify(root) if arguments.what == "verify" else (housekeeping.stats(root), True)
+    print("\n".join(lines))
+    return 0 if whole else 1
 
 
 def _doctor(arguments: argparse.Namespace, env: Environment) -> int:

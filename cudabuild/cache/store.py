@@ -83,8 +83,23 @@ class Store(msgspec.Struct, frozen=True):
                 self.forget(os.path.join(folder, name))
 
     def fetch(self, key: str, destination: str) -> Description | None:
-        """Copy an object to `destination`, checked; None when there is none or it is damaged. Raises CacheError for damage,
-        after removing the entry, so that it can be told."""
+        """Copy an object to `destination`; None when there is none. Raises CacheError when it is damaged."""
+        found = self._read(key)
+        if found is None:
+            return None
+        description, data = found
+        os.makedirs(os.path.dirname(destination), exist_ok=True)
+        write_atomically(destination, data)
+        if self.writable:
+            _touch(self.entry_path(key))
+        return description
+
+    def check(self, key: str) -> None:
+        """Raise CacheError when the entry is damaged."""
+        self._read(key)
+
+    def _read(self, key: str) -> tuple[Description, bytes] | None:
+        """An entry, checked; one that is damaged is removed, so that the next compile heals it."""
         path = self.entry_path(key)
         try:
             with open(path, "rb") as file:
@@ -96,12 +111,8 @@ class Store(msgspec.Struct, frozen=True):
             raise CacheError(f"{path} cannot be read: {error.strerror}") from error
         if description is None or description.key != key or hashlib.sha256(data).hexdigest() != description.digest:
             self.forget(path)
-            raise CacheError(f"{path} was damaged and is removed")
-        os.makedirs(os.path.dirname(destination), exist_ok=True)
-        write_atomically(destination, data)
-        if self.writable:
-            _touch(path)
-        return description
+            raise CacheError(f"{path} is damaged{' and was removed' if self.writable else ''}")
+        return description, data
 
     def publish(self, made: Made, object_path: str) -> None:
         """Add an object under its key, with its reading. A reader sees the whole entry or none."""
@@ -157,6 +168,12 @@ class Store(msgspec.Struct, frozen=True):
 
     def reset_added(self) -> None:
         self._write(os.path.join(self.layout, "added"), b"0")
+
+    def forget_answers(self) -> None:
+        """Forget what the tools said and what files hold."""
+        for name in _newest_first(os.path.join(self.layout, "probes")):
+            self.forget(os.path.join(self.layout, "probes", name))
+        self.forget(os.path.join(self.layout, "digests"))
 
     def forget(self, path: str) -> None:
         if self.writable:

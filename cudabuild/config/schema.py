@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+DEFAULT_SIZE = 10 * 10**9
+
 
 class BuildConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What to build, with every table merged and every ${VAR} replaced. Paths are as the user wrote them: relative ones start
@@ -45,7 +47,7 @@ class BuildConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What cargo shows beside warnings. `quiet`: nothing; `summary`: one line for each run; `verbose`: also one for each unit."""
     cache_dir: str | None = None
     """Folder of the shared cache; default: cudabuild in the user's cache folder."""
-    cache_size: int = 10 * 10**9
+    cache_size: int = DEFAULT_SIZE
     """Bytes; beyond it, what was not used for the longest time goes."""
     cache_mode: Literal["off", "read-only", "read-write"] = "read-write"
 

@@ -1,0 +1,148 @@
+"""This module cares for the shared cache by hand: what is in it, whether it is whole, and what may go."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+import msgspec
+
+from cudabuild.cache import eviction
+from cudabuild.cache.eviction import Stored
+from cudabuild.cache.shared import default_folder
+from cudabuild.cache.store import CacheError, Store, open_store
+from cudabuild.config.fields import size_in_bytes
+from cudabuild.config.manifest import Table, read_toml
+from cudabuild.config.schema import DEFAULT_SIZE
+from cudabuild.errors import ConfigError
+from cudabuild.host import Environment
+
+_UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+class Cleaning(msgspec.Struct, frozen=True, kw_only=True):
+    """What `cache-clean` is asked for; with nothing asked, the default limit is kept."""
+
+    everything: bool = False
+    older_than: str | None = None
+    max_size: str | None = None
+    dry_run: bool = False
+
+
+def folder(env: Environment, cwd: str) -> str:
+    """The cache's folder: CUDABUILD_CACHE_DIR, the `cache.dir` of the crate around `cwd`, else the user's."""
+    variable = env.get("CUDABUILD_CACHE_DIR")
+    if variable:
+        return os.path.abspath(os.path.join(cwd, variable))
+    place = os.path.abspath(cwd)
+    while True:
+        own = read_toml(os.path.join(place, "cudabuild.toml"), "correct it")
+        package = _table(read_toml(os.path.join(place, "Cargo.toml"), "correct it"), "package")
+        named = _table(own or _table(_table(package, "metadata"), "cudabuild"), "cache").get("dir")
+        if isinstance(named, str):
+            return os.path.join(place, named)
+        if own is not None or package or place == os.path.dirname(place):
+            break
+        place = os.path.dirname(place)
+    default = default_folder(env)
+    if default is None:
+        raise ConfigError("HOME is not set, so there is no cache folder", "set CUDABUILD_CACHE_DIR")
+    return default
+
+
+def stats(root: str) -> list[str]:
+    """How much is in the cache."""
+    store = _opened(root, writable=False)
+    if store is None:
+        return [f"{root}: empty"]
+    stored = eviction.entries(store)
+    lines = [f"{root}: {_count(stored)}"]
+    if stored:
+        lines.append(f"last used: oldest {_age(stored[0].used)} ago, newest {_age(stored[-1].used)} ago")
+    return lines
+
+
+def verify(root: str) -> tuple[list[str], bool]:
+    """Read every entry again, as a build would; damaged ones are removed. Whether all were whole."""
+    store = _opened(root, writable=True)
+    if store is None:
+        return [f"{root}: empty"], True
+    stored = eviction.entries(store)
+    damaged = []
+    for one in stored:
+        try:
+            store.check(os.path.basename(one.path))
+        except CacheError as error:
+            damaged.append(str(error))
+    return [*damaged, f"{root}: {_count(stored)}, {len(damaged)} damaged"], not damaged
+
+
+def clean(root: str, asked: Cleaning) -> tuple[list[str], bool]:
+    """Remove what `asked` names, or with `dry_run` say what would go; whether all of it went."""
+    older_than = time.time() - _seconds(asked.older_than) if asked.older_than is not None else None
+    max_bytes = _bytes(asked.max_size) if asked.max_size is not None else None
+    if asked.everything:
+        max_bytes = 0
+    elif older_than is None and max_bytes is None:
+        max_bytes = DEFAULT_SIZE
+    store = _opened(root, writable=True)
+    if store is None:
+        return [f"{root}: empty, nothing to remove"], True
+    chosen = eviction.surplus(eviction.entries(store), max_bytes=max_bytes, older_than=older_than)
+    lines = [f"{_size(one.size):>9}  last used {_age(one.used)} ago  {one.path}" for one in chosen]
+    if asked.dry_run:
+        return [*lines, f"{root}: would remove {_count(chosen)}"], True
+    gone = eviction.remove(store, chosen)
+    if asked.everything:
+        store.forget_answers()
+    stuck = [one for one in chosen if os.path.exists(one.path)]
+    return [*lines, f"{root}: removed {_count(gone)}", *(f"could not be removed: {one.path}" for one in stuck)], not stuck
+
+
+def _table(table: Table | None, key: str) -> Table:
+    value = (table or {}).get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _opened(root: str, *, writable: bool) -> Store | None:
+    if not os.path.isdir(root) or not os.listdir(root):
+        return None
+    try:
+        return open_store(root, writable=writable)
+    except CacheError as error:
+        raise ConfigError(str(error), "name the right folder with CUDABUILD_CACHE_DIR; nothing was touched") from error
+
+
+def _seconds(age: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([mhdw])", age)
+    if match is None:
+        raise ConfigError(f"--older-than {age!r} is not an age", "write 30m, 12h, 7d or 4w")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _bytes(size: str) -> int:
+    parsed = size_in_bytes(size)
+    if parsed is None:
+        raise ConfigError(f"--max-size {size!r} is not a size", "write 500MB or 10GB")
+    return parsed
+
+
+def _count(stored: list[Stored]) -> str:
+    return f"{len(stored)} {'object' if len(stored) == 1 else 'objects'}, {_size(sum(one.size for one in stored))}"
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def _age(used: float) -> str:
+    seconds = max(0.0, time.time() - used)
+    for name, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {name}"
+    return f"{seconds:.0f} seconds"
