@@ -80,6 +80,7 @@ class CargoWorkspace:
             "CARGO_TARGET_DIR": str(self.target),
             "CARGO_TERM_COLOR": "never",
             "CARGO_INCREMENTAL": "0",
+            "CUDABUILD_CACHE": "off",
         }
 
     def _script(self, name: str, text: str, **values: Any) -> Path:

@@ -117,7 +117,14 @@ class Workspace:
             "HOME": str(root / "home"),
             "PYTHONPATH": str(REPOSITORY),
             "FAKE_NVCC_LOG": str(self.log),
+            "CUDABUILD_CACHE": "off",
         }
+
+    def use_cache(self, folder: Path | None = None, mode: str = "read-write") -> Path:
+        """From here on builds use the shared cache in `folder`; without this, most tests are about one OUT_DIR alone."""
+        cache = folder or self.root / "cache"
+        self.env |= {"CUDABUILD_CACHE": mode, "CUDABUILD_CACHE_DIR": str(cache)}
+        return cache
 
     # The crate's files
 
