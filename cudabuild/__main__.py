@@ -65,6 +65,14 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("folder", nargs="?", default=".", help="the crate (default: this folder)")
     init.add_argument("--force", action="store_true", help="overwrite without asking")
     init.set_defaults(run=_init)
+    invalidate = commands.add_parser(
+        "invalidate", allow_abbrev=False, formatter_class=_Formatter, help="make cargo run a crate's build script again",
+        description="Make cargo run the build script of CRATE again, in every profile; without CRATE, of all crates in the "
+        "workspace that cudabuild has built.",
+    )  # fmt: skip
+    invalidate.add_argument("crate", nargs="?")
+    invalidate.add_argument("--rebuild", action="store_true", help="that run compiles everything and uses no cache")
+    invalidate.set_defaults(run=_invalidate)
     clean = commands.add_parser(
         "cache-clean", allow_abbrev=False, formatter_class=_Formatter, help="remove objects from the shared cache",
         description="Remove objects from the shared cache and say which; without options, what is above the size limit.",
@@ -141,6 +149,13 @@ def _init(arguments: argparse.Namespace, _env: Environment) -> int:
 
     for line in init(arguments.folder, arguments.force, ask):
         print(line)
+    return 0
+
+
+def _invalidate(arguments: argparse.Namespace, env: Environment) -> int:
+    from cudabuild.cargo.invalidation import invalidate
+
+    print("\n".join(invalidate(arguments.crate, env, os.getcwd(), rebuild=arguments.rebuild)))
     return 0
 
 

@@ -5,6 +5,7 @@
     <out>/cudabuild/report.json       what the last build did
     <out>/cudabuild/obj/              one object a unit
     <out>/cudabuild/run-<id>/         the last build's scripts and logs, one folder a compiled unit
+    <out>/cudabuild/stamp             announced to cargo; `cudabuild invalidate` touches it
     <out>/cudabuild/lock              held while a build writes here
 """
 
@@ -20,6 +21,9 @@ from contextlib import contextmanager
 import msgspec
 
 from cudabuild.errors import BuildFailed, ConfigError, CudabuildError
+from cudabuild.files import read
+
+_REBUILD = b"rebuild\n"
 
 
 class OutDir(msgspec.Struct, frozen=True):
@@ -36,6 +40,10 @@ class OutDir(msgspec.Struct, frozen=True):
     @property
     def report(self) -> str:
         return os.path.join(self.own, "report.json")
+
+    @property
+    def stamp(self) -> str:
+        return os.path.join(self.own, "stamp")
 
     @property
     def objects(self) -> str:
@@ -90,6 +98,25 @@ class OutDir(msgspec.Struct, frozen=True):
                 file.write(text)
         except OSError:
             pass
+
+    def make_stamp(self) -> None:
+        """Have a stamp that is older than any run of the build script; what it asked for is done."""
+        try:
+            if not os.path.exists(self.stamp) or os.path.getsize(self.stamp):
+                with open(self.stamp, "wb"):
+                    pass
+                os.utime(self.stamp, (0, 0))
+        except OSError:
+            pass  # cargo is then not told of it; only `invalidate` misses it
+
+    def invalidate(self, *, rebuild: bool) -> None:
+        """Make cargo run the build script once more; with `rebuild` that run uses nothing that was made before."""
+        with open(self.stamp, "wb") as file:
+            file.write(_REBUILD if rebuild else b"")
+
+    @property
+    def rebuild_asked(self) -> bool:
+        return read(self.stamp) == _REBUILD
 
     def new_scratch(self) -> str:
         """A folder for this build's compiles, under a name that no earlier build used: an nvcc that outlived a killed build

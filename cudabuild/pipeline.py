@@ -89,8 +89,8 @@ def _bring_up_to_date(
     reserved.check(config, env)
     units = known.units = find_units(config, known.roots)
     arguments.check_paths(config, units, known.roots)
-    record = known.record = records.load(out.record)
-    shared = SharedCache(config, env)
+    record = known.record = _load(out)
+    shared = SharedCache(config, env, serve=not out.rebuild_asked)
     known.warnings = shared.warnings
     digests = Digests({**shared.digests(), **record.digests})
     toolchain = known.toolchain = examine(
@@ -103,9 +103,10 @@ def _bring_up_to_date(
             _do_missing_work(out, env, progress, known, config, toolchain, digests, shared)
     elif digests.used() != record.digests or toolchain.probe not in record.probes:
         with out.exclusive():
-            record = known.record = records.load(out.record)
+            record = known.record = _load(out)
             probes = (toolchain.probe,)
             records.save(out.record, msgspec.structs.replace(record, probes=probes, digests=digests.used()))
+    out.make_stamp()
     folders = []
     if config.cudart != "none":
         folders.append(libraries.cudart_folder(config.cudart, toolchain.library_dirs, toolchain.root, out.links))
@@ -120,7 +121,7 @@ def _do_missing_work(
     digests: Digests, shared: SharedCache,
 ) -> None:  # fmt: skip
     """Under the lock: decide once more, for another build may have done the work while we waited; compile; archive; record."""
-    record = known.record = records.load(out.record)
+    record = known.record = _load(out)
     units, roots, disk = known.units, known.roots, Disk(digests)
     known.decisions = _decide_all(units, config, toolchain, record, out, env, roots, disk)
     _restore(known, shared, out, disk)
@@ -151,6 +152,12 @@ def _do_missing_work(
         known.record = record
         records.save(out.record, msgspec.structs.replace(record, digests=digests.used()))
         shared.keep(toolchain.probe, digests.used())
+
+
+def _load(out: OutDir) -> Record:
+    """The last build's record, without its objects if a rebuild was asked for."""
+    record = records.load(out.record)
+    return msgspec.structs.replace(record, made={}) if out.rebuild_asked else record
 
 
 def _missing(known: Known) -> list[Decision]:
@@ -204,6 +211,8 @@ def _decide_all(
         )  # fmt: skip
         made = record.made.get(request.source)
         decisions.append(decide(unit, flags, request, made, out.object(unit.name), disk, roots))
+    if out.rebuild_asked:
+        decisions = [msgspec.structs.replace(decision, reason="a rebuild was asked for") for decision in decisions]
     return tuple(decisions)
 
 
@@ -249,6 +258,10 @@ def _directives(known: Known, report: BuildReport, env: Environment) -> tuple[Di
             watched.files(known.config, known.units, known.toolchain, made, known.roots),
             watched.folders(known.config, known.toolchain, made, known.roots), own,
         )  # fmt: skip
+        # In the folder that builds write to, and yet watched: a build never makes it newer.
+        stamp = OutDir(known.roots.out).stamp
+        if os.path.exists(stamp):
+            lines.append(Directive("rerun-if-changed", stamp))
         lines += [directives.warning(text) for text in watched.blind_globs(known.config, own)]
     lines += directives.rerun_if_env_changed(env.names_read)
     lines += known.link

@@ -29,11 +29,15 @@ def default_folder(env: Environment) -> str | None:
 
 
 class SharedCache:
-    """A store that may be missing, read-only, full or damaged. `warnings` has at most one line: what came of it first."""
+    """A store that may be missing, read-only, full or damaged. `warnings` has at most one line: what came of it first.
 
-    def __init__(self, config: BuildConfig, env: Environment) -> None:
+    With `serve` false nothing is taken from it, and what is made replaces what it has.
+    """
+
+    def __init__(self, config: BuildConfig, env: Environment, *, serve: bool = True) -> None:
         self.warnings: list[str] = []
         self._limit = config.cache_size
+        self._serve = serve
         self._store: Store | None = None
         if config.cache_mode == "off":
             return
@@ -69,7 +73,7 @@ class SharedCache:
 
     def restore(self, request: Request, object_path: str, disk: Disk, real: Callable[[str], str]) -> Made | None:
         """Put the object that a compile of this request would make now at `object_path`; None when it is not known."""
-        if self._store is None:
+        if self._store is None or not self._serve:
             return None
         with self._degrading():
             for key, known in self._store.readings(request):

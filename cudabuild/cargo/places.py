@@ -29,7 +29,7 @@ def find_places(manifest_dir: str | None, out: str | None, env: Environment, cwd
     if out is None and from_cargo:
         return Places(crate, _utf8(os.path.abspath(from_cargo)), True)
     if out is None:
-        out = os.path.join(_target(crate, env), "cudabuild", os.path.basename(crate))
+        out = os.path.join(target_folder(crate, env), "cudabuild", os.path.basename(crate))
     return Places(crate, _utf8(os.path.abspath(os.path.join(cwd, out))), False)
 
 
@@ -62,7 +62,7 @@ def _utf8(path: str) -> str:
     return path
 
 
-def _target(crate: str, env: Environment) -> str:
+def target_folder(crate: str, env: Environment) -> str:
     """Cargo's target folder: CARGO_TARGET_DIR, else that of the workspace around the crate."""
     named = env.peek("CARGO_TARGET_DIR")
     if named:
