@@ -96,6 +96,8 @@ def request_digest(request: Request) -> str:
 
 def request_changes(before: Request, after: Request) -> tuple[KeyChange, ...]:
     """What differs between two requests for one source; empty exactly when they are equal."""
+    if before == after:
+        return ()
     changes: list[KeyChange] = []
     if before.format != after.format:
         changes.append(KeyChange("format", "format", str(before.format), str(after.format)))

@@ -20,6 +20,10 @@ class Disk:
         self._current: dict[str, str | None] = {}
         self._exists: dict[str, bool] = {}
         self._texts: dict[str, Text] = {}
+        self.unchanged: set[tuple[str, str]] = set()
+        """Files of readings, by logical path and digest, that are found to be so."""
+        self.absent: set[str] = set()
+        """Paths of readings that are found to be absent."""
 
     def digest(self, path: str) -> str | None:
         if path not in self._current:
@@ -41,6 +45,8 @@ class Disk:
         self._current.clear()
         self._exists.clear()
         self._texts.clear()
+        self.unchanged.clear()
+        self.absent.clear()
 
 
 class Incomplete(Exception):
@@ -99,13 +105,26 @@ def take(reported: Sequence[str], search: Search, disk: Disk, roots: Roots) -> t
 
 
 def changes(reading: Reading, disk: Disk, real: Callable[[str], str]) -> tuple[KeyChange, ...]:
-    """What is no longer true of a reading; empty when a compile would read the same again."""
-    found = [
-        KeyChange("file", name, digest, now)
-        for name, digest in reading.files
-        if (now := disk.digest(real(name))) != digest
-    ]
-    found += [KeyChange("absent", name) for name in reading.absent if disk.exists(real(name))]
+    """What is no longer true of a reading; empty when a compile would read the same again.
+
+    The units of a library share most of what they read, so what was found true for one is not looked at again for the next.
+    """
+    found: list[KeyChange] = []
+    if not disk.unchanged.issuperset(reading.files):
+        for text in reading.files:
+            if text not in disk.unchanged:
+                name, digest = text
+                if (now := disk.digest(real(name))) == digest:
+                    disk.unchanged.add(text)
+                else:
+                    found.append(KeyChange("file", name, digest, now))
+    if not disk.absent.issuperset(reading.absent):
+        for name in reading.absent:
+            if name not in disk.absent:
+                if disk.exists(real(name)):
+                    found.append(KeyChange("absent", name))
+                else:
+                    disk.absent.add(name)
     found += [KeyChange("present", name) for name in reading.present if not disk.exists(real(name))]
     found += [KeyChange("untracked", reason) for reason in reading.untracked]
     return tuple(found)
