@@ -13,16 +13,16 @@ from pathlib import Path
 
 STARTED = time.perf_counter()
 
-import msgspec  # noqa: E402
+import msgspec
 
-from cudabuild.cache import record as records  # noqa: E402
-from cudabuild.cache.decisions import decide  # noqa: E402
-from cudabuild.cache.keys import Reading, Request  # noqa: E402
-from cudabuild.cache.reading import Disk  # noqa: E402
-from cudabuild.cache.record import Made, Record  # noqa: E402
-from cudabuild.files import Digests  # noqa: E402
-from cudabuild.graph.units import Unit  # noqa: E402
-from cudabuild.roots import Roots  # noqa: E402
+from cudabuild.cache import record as records
+from cudabuild.cache.decisions import decide
+from cudabuild.cache.keys import Reading, Request
+from cudabuild.cache.reading import Disk
+from cudabuild.cache.record import Made, Record
+from cudabuild.files import Digests
+from cudabuild.graph.units import Unit
+from cudabuild.roots import Roots
 
 HEADERS = 1500
 SPREAD = 200  # units read different 1,500 of the 1,700 headers
