@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Sequence
 
 import msgspec
 
@@ -93,11 +94,11 @@ def clean(root: str, asked: Cleaning) -> tuple[list[str], bool]:
     lines = [f"{_size(one.size):>9}  last used {_age(one.used)} ago  {one.path}" for one in chosen]
     if asked.dry_run:
         return [*lines, f"{root}: would remove {_count(chosen)}"], True
-    gone = eviction.remove(store, chosen)
+    removed = eviction.remove(store, chosen)
     if asked.everything:
         store.forget_answers()
-    stuck = [one for one in chosen if os.path.exists(one.path)]
-    return [*lines, f"{root}: removed {_count(gone)}", *(f"could not be removed: {one.path}" for one in stuck)], not stuck
+    stuck = [f"could not be removed: {one.path}" for one in removed.stuck]
+    return [*lines, *stuck, f"{root}: removed {_count(removed.gone)}"], not stuck
 
 
 def _table(table: Table | None, key: str) -> Table:
@@ -106,10 +107,12 @@ def _table(table: Table | None, key: str) -> Table:
 
 
 def _opened(root: str, *, writable: bool) -> Store | None:
-    if not os.path.isdir(root) or not os.listdir(root):
-        return None
     try:
+        if not os.path.lexists(root) or (os.path.isdir(root) and not os.listdir(root)):
+            return None
         return open_store(root, writable=writable)
+    except OSError as error:
+        raise ConfigError(f"{root} cannot be read: {error.strerror}", "nothing was touched") from error
     except CacheError as error:
         raise ConfigError(str(error), "name the right folder with CUDABUILD_CACHE_DIR; nothing was touched") from error
 
@@ -128,7 +131,7 @@ def _bytes(size: str) -> int:
     return parsed
 
 
-def _count(stored: list[Stored]) -> str:
+def _count(stored: Sequence[Stored]) -> str:
     return f"{len(stored)} {'object' if len(stored) == 1 else 'objects'}, {_size(sum(one.size for one in stored))}"
 
 

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from cudabuild import locks
 from cudabuild.errors import BuildFailed, ConfigError, CudabuildError
 from cudabuild.files import read
 
@@ -67,22 +68,20 @@ class OutDir(msgspec.Struct, frozen=True):
         Cargo never builds into one OUT_DIR twice at a time, so a file system without locks costs nothing but the protection
         against a build by hand meanwhile.
         """
-        from filelock import FileLock, Timeout  # 40 ms that a build with nothing to do does not pay
-
         os.makedirs(self.own, exist_ok=True)
-        lock = FileLock(os.path.join(self.own, "lock"))
+        path = os.path.join(self.own, "lock")
         try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            print(f"cudabuild: waiting for another build in {self.root}", file=sys.stderr, flush=True)
-            lock.acquire()
-        except NotImplementedError:
-            yield
-            return
+            lock = locks.take(path)
+            if lock is None:
+                print(f"cudabuild: waiting for another build in {self.root}", file=sys.stderr, flush=True)
+                lock = locks.take(path, wait=True)
+        except locks.NoLocks:
+            lock = None
         try:
             yield
         finally:
-            lock.release()
+            if lock is not None:
+                lock.release()
 
     def keep_report(self, text: bytes) -> None:
         """Replace report.json. A folder that cannot be written has its own error by now.

@@ -127,6 +127,7 @@ def _do_missing_work(
     _restore(known, shared, out, disk)
     compile_now = partial(_compile, out=out, env=env, progress=progress, config=config, toolchain=toolchain, roots=roots, disk=disk)
     with shared.claim([decision.request for decision in _missing(known)]) as ours:
+        _restore(known, shared, out, disk)  # what was made between the look and the claim
         _compile_and_publish([one for one in _missing(known) if one.request in ours], known, shared, out, compile_now)
     for decision in _missing(known):  # another build had claimed them
         shared.wait_for(decision.request)
@@ -187,13 +188,10 @@ def _compile_and_publish(
         return
     compiled = compile_now(missing)
     known.compiled += compiled
-    added = 0
     for one in compiled:
         if one.made is not None:
-            path = out.object(one.decision.unit.name)
-            shared.publish(one.made, path)
-            added += os.path.getsize(path)
-    shared.trim(added)
+            shared.publish(one.made, out.object(one.decision.unit.name))
+    shared.trim()
 
 
 def _decide_all(

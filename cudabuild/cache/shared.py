@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
+from cudabuild import locks
 from cudabuild.cache import eviction, reading
-from cudabuild.cache.keys import Request, request_digest
+from cudabuild.cache.keys import Request
 from cudabuild.cache.reading import Disk
 from cudabuild.cache.record import Made
 from cudabuild.cache.store import CacheError, Store, open_store
@@ -16,7 +18,9 @@ from cudabuild.files import Known
 from cudabuild.host import Environment
 from cudabuild.nvcc.probe import Probe
 
-_SCAN_EVERY_BYTES = 20  # the store is measured when a twentieth of its limit was added since the last time
+_SCANS_A_LIMIT = 20  # the store is measured when a twentieth of its limit was added since the last time
+# A claim holds a file open, and a process may often have 1024; with so many units to compile, a few done twice matter little.
+_MOST_CLAIMS = 256
 
 
 def default_folder(env: Environment) -> str | None:
@@ -37,6 +41,8 @@ class SharedCache:
     def __init__(self, config: BuildConfig, env: Environment, *, serve: bool = True) -> None:
         self.warnings: list[str] = []
         self._limit = config.cache_size
+        self._added = 0
+        self._wants_to_write = config.cache_mode == "read-write"
         self._serve = serve
         self._store: Store | None = None
         if config.cache_mode == "off":
@@ -46,16 +52,19 @@ class SharedCache:
             self.warnings.append("the cache is off: HOME is not set, and neither is CUDABUILD_CACHE_DIR")
             return
         with self._degrading():
-            self._store = open_store(folder, writable=config.cache_mode == "read-write")
+            self._store = open_store(folder, writable=self._wants_to_write)
 
     @contextmanager
     def _degrading(self) -> Iterator[None]:
         """The one place where trouble with the cache ends."""
         try:
             yield
-        except (CacheError, OSError) as error:
-            if not self.warnings:
-                self.warnings.append(f"the cache does not help with all: {error}")
+        except (CacheError, OSError, locks.NoLocks) as error:
+            self._warn(f"the cache is not used for all: {error}")
+
+    def _warn(self, text: str) -> None:
+        if not self.warnings:
+            self.warnings.append(text)
 
     def digests(self) -> dict[str, Known]:
         return self._store.digests() if self._store else {}
@@ -89,9 +98,13 @@ class SharedCache:
 
     def publish(self, made: Made, object_path: str) -> None:
         """Add what was just compiled; an object whose reading cannot be complete is never served, so it is not stored."""
-        if self._store is not None and self._store.writable and not made.reading.untracked:
+        if self._store is None or made.reading.untracked:
+            return
+        if self._store.writable:
             with self._degrading():
-                self._store.publish(made, object_path)
+                self._added += self._store.publish(made, object_path)
+        elif self._wants_to_write:
+            self._warn(f"{self._store.root} cannot be written: what was compiled is not kept in the cache")
 
     @contextmanager
     def claim(self, requests: Sequence[Request]) -> Iterator[frozenset[Request]]:
@@ -99,45 +112,40 @@ class SharedCache:
 
         On a file system without locks all are ours: then some work may be done twice.
         """
-        if self._store is None or not self._store.writable:
-            yield frozenset(requests)
-            return
-        from filelock import FileLock, Timeout
-
-        folder = os.path.join(self._store.layout, "locks")
-        mine = set()
+        mine = set(requests)
         with ExitStack() as held:
-            for request in requests:
-                try:
-                    os.makedirs(folder, exist_ok=True)
-                    held.enter_context(FileLock(os.path.join(folder, request_digest(request)), timeout=0))
-                    mine.add(request)
-                except Timeout:
-                    continue
-                except (OSError, NotImplementedError):
-                    mine.add(request)
+            if self._store is not None and self._store.writable:
+                with self._degrading():
+                    for request in requests[:_MOST_CLAIMS]:
+                        lock = locks.take(self._store.claim_path(request))
+                        if lock is None:
+                            mine.discard(request)
+                        else:
+                            held.callback(lock.release)
             yield frozenset(mine)
 
     def wait_for(self, request: Request) -> None:
         """Return when the build that claimed this request has ended, one way or another."""
-        if self._store is None:
-            return
-        from filelock import FileLock
-
-        try:
-            with FileLock(os.path.join(self._store.layout, "locks", request_digest(request))):
-                pass
-        except (OSError, NotImplementedError):
-            pass
-
-    def trim(self, added_bytes: int) -> None:
-        """Keep the store within its limit. Measured only now and then; never waited for."""
-        if self._store is None or not self._store.writable or added_bytes == 0:
+        if self._store is None or not self._store.writable:
             return
         with self._degrading():
-            if self._store.note_added(added_bytes) * _SCAN_EVERY_BYTES >= self._limit:
+            path = self._store.claim_path(request)
+            lock = locks.take(path)
+            if lock is None:
+                print(f"cudabuild: waiting for another build that compiles {request.source}", file=sys.stderr, flush=True)
+                lock = locks.take(path, wait=True)
+            if lock is not None:
+                lock.release()
+
+    def trim(self) -> None:
+        """Keep the store within its limit. Measured only now and then; never waited for."""
+        if self._store is None or self._added == 0:
+            return
+        with self._degrading():
+            if self._store.note_added(self._added) * _SCANS_A_LIMIT >= self._limit:
                 stored = eviction.entries(self._store)
                 # Below the limit by a tenth, so that the next build does not have to do it again.
                 if sum(one.size for one in stored) > self._limit:
                     eviction.remove(self._store, eviction.surplus(stored, max_bytes=self._limit * 9 // 10))
                 self._store.reset_added()
+        self._added = 0

@@ -8,9 +8,9 @@
     <cache>/v1/digests                       digests of files by their stamps
     <cache>/v1/tmp/, <cache>/v1/locks/
 
-An entry is `cudabuild entry 1`, a newline, the length of the description (8 bytes, little-endian), the description as JSON, the
-object. It is written in tmp/ and renamed into place. Its object is checked against the digest in the description whenever it is
-read; one that does not fit is removed, and is a miss. All other trouble is a CacheError, which never fails a build.
+An entry is `cudabuild entry 1`, a newline, the length of the description (8 bytes, little-endian), the description's SHA-256, the
+description as JSON, the object. It is written in tmp/ and renamed into place. All of it is checked whenever it is read; an entry
+that does not fit is removed, and is a miss. All other trouble is a CacheError, which never fails a build.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ LAYOUT = "v1"
 MARKER = "cudabuild-cache"
 _TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# This is cudabuild's cache; see https://bford.info/cachedir/\n"
 _MAGIC = b"cudabuild entry 1\n"
-_LENGTH = struct.Struct("<Q")
+_HEAD = struct.Struct("<Q32s")
 # A request whose header changes back and forth has as many readings as versions; the newest are tried first.
 _READINGS_KEPT = 64
 _DIGESTS_KEPT = 50_000
 _LONGEST_DESCRIPTION = 64 << 20
+# Each is one more than the cleaners that may remove a folder between its making and its use.
+_WRITE_ATTEMPTS = 3
 
 
 class CacheError(Exception):
@@ -63,6 +65,9 @@ class Store(msgspec.Struct, frozen=True):
     @property
     def layout(self) -> str:
         return os.path.join(self.root, LAYOUT)
+
+    def folder(self, name: str) -> str:
+        return os.path.join(self.layout, name)
 
     def entry_path(self, key: str) -> str:
         return os.path.join(self.layout, "entries", key[:2], key)
@@ -114,8 +119,8 @@ class Store(msgspec.Struct, frozen=True):
             raise CacheError(f"{path} is damaged{' and was removed' if self.writable else ''}")
         return description, data
 
-    def publish(self, made: Made, object_path: str) -> None:
-        """Add an object under its key, with its reading. A reader sees the whole entry or none."""
+    def publish(self, made: Made, object_path: str) -> int:
+        """Add an object under its key, with its reading; the bytes written. A reader sees the whole entry or none."""
         name = key(made.request, made.reading)
         data = read(object_path)
         if data is None or hashlib.sha256(data).hexdigest() != made.object:
@@ -123,30 +128,32 @@ class Store(msgspec.Struct, frozen=True):
         description = msgspec.json.encode(Description(
             key=name, digest=made.object, source=made.request.source, output=made.output, milliseconds=made.milliseconds,
         ))  # fmt: skip
+        head = _MAGIC + _HEAD.pack(len(description), hashlib.sha256(description).digest())
+        reading = msgspec.json.encode(made.reading)
         # The entry first: a reading never names an object that is not there yet.
-        self._write(self.entry_path(name), _MAGIC + _LENGTH.pack(len(description)) + description + data)
-        self._write(os.path.join(self._readings_folder(made.request), name), msgspec.json.encode(made.reading))
+        self._write(self.entry_path(name), head + description + data)
+        self._write(os.path.join(self._readings_folder(made.request), name), reading)
+        return len(head) + len(description) + len(data) + len(reading)
 
     def probes(self, question: str) -> list[Probe]:
         """What the tools answered to the questions that begin like this."""
-        folder = os.path.join(self.layout, "probes")
+        folder = self.folder("probes")
         found = []
         for name in _newest_first(folder):
             if name.startswith(question):
                 try:
-                    found.append(msgspec.json.decode(read(os.path.join(folder, name)) or b"", type=Probe))
+                    found.append(msgspec.json.decode(_unsealed(read(os.path.join(folder, name))), type=Probe))
                 except msgspec.MsgspecError:
                     continue
         return found
 
     def keep_probe(self, probe: Probe) -> None:
-        self._write(os.path.join(self.layout, "probes", probe.question), msgspec.json.encode(probe))
+        self._write(os.path.join(self.layout, "probes", probe.question), _sealed(msgspec.json.encode(probe)))
 
     def digests(self) -> dict[str, Known]:
         """Digests of files, good as long as the files' stamps are the same."""
-        data = read(os.path.join(self.layout, "digests"))
         try:
-            return {} if data is None else msgspec.json.decode(data, type=dict[str, Known])
+            return msgspec.json.decode(_unsealed(read(os.path.join(self.layout, "digests"))), type=dict[str, Known])
         except msgspec.MsgspecError:
             return {}
 
@@ -156,12 +163,13 @@ class Store(msgspec.Struct, frozen=True):
         if all(before.get(path) == known for path, known in used.items()):
             return
         merged = {**before, **used}
-        self._write(os.path.join(self.layout, "digests"), msgspec.json.encode(used if len(merged) > _DIGESTS_KEPT else merged))
+        kept = used if len(merged) > _DIGESTS_KEPT else merged
+        self._write(os.path.join(self.layout, "digests"), _sealed(msgspec.json.encode(kept)))
 
     def note_added(self, size: int) -> int:
         """Bytes added since the store was last measured, these included. Two builds at a time may lose a count."""
         path = os.path.join(self.layout, "added")
-        before = read(path) or b""
+        before = (read(path) or b"")[:18]
         total = size + (int(before) if before.isdigit() else 0)
         self._write(path, b"%d" % total)
         return total
@@ -171,7 +179,7 @@ class Store(msgspec.Struct, frozen=True):
 
     def forget_answers(self) -> None:
         """Forget what the tools said and what files hold."""
-        for name in _newest_first(os.path.join(self.layout, "probes")):
+        for name in _newest_first(self.folder("probes")):
             self.forget(os.path.join(self.layout, "probes", name))
         self.forget(os.path.join(self.layout, "digests"))
 
@@ -186,24 +194,36 @@ class Store(msgspec.Struct, frozen=True):
         name = request_digest(request)
         return os.path.join(self.layout, "readings", name[:2], name)
 
+    def claim_path(self, request: Request) -> str:
+        """The lock of those who compile this request; its folder is there."""
+        folder = self.folder("locks")
+        try:
+            _prepare(self.root)
+            _make_folder(folder)
+        except OSError as error:
+            raise CacheError(f"{folder} cannot be made: {error.strerror}") from error
+        return os.path.join(folder, request_digest(request))
+
     def _write(self, path: str, data: bytes) -> None:
         if not self.writable:
             return
         temporary = os.path.join(self.layout, "tmp", f"{os.path.basename(path)}.{os.getpid()}.{time.time_ns():x}")
-        for attempt in (1, 2):
+        for attempt in range(1, _WRITE_ATTEMPTS + 1):
             try:
-                os.makedirs(os.path.dirname(temporary), exist_ok=True)
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                with open(temporary, "wb") as file:
+                _prepare(self.root)
+                _make_folder(os.path.dirname(temporary))
+                _make_folder(os.path.dirname(path))
+                with open(temporary, "wb", opener=_private) as file:
                     file.write(data)
                 os.replace(temporary, path)
                 return
-            except FileNotFoundError as error:  # a cleaner removed a folder in between
-                if attempt == 2:
-                    raise CacheError(f"{path} cannot be written: {error.strerror}") from error
             except OSError as error:
                 self.forget(temporary)
-                raise CacheError(f"{path} cannot be written: {error.strerror}") from error
+                if attempt == _WRITE_ATTEMPTS or not isinstance(error, FileNotFoundError):
+                    raise CacheError(f"{path} cannot be written: {error.strerror}") from error
+            except BaseException:
+                self.forget(temporary)
+                raise
 
 
 def open_store(root: str, *, writable: bool) -> Store | None:
@@ -211,32 +231,69 @@ def open_store(root: str, *, writable: bool) -> Store | None:
 
     Raises CacheError for a folder that is not a cache: it could be anybody's.
     """
-    marker = os.path.join(root, MARKER)
     try:
-        if not os.path.isfile(marker):
-            if os.path.isdir(root) and os.listdir(root):
+        if not os.path.isfile(os.path.join(root, MARKER)):
+            names = os.listdir(root) if os.path.isdir(root) else []
+            if names and MARKER not in names:  # another build may have put it there meanwhile
                 raise CacheError(f"{root} holds other things and no file named {MARKER}, so it is not taken for a cache")
             if not writable:
                 return None
-            os.makedirs(root, mode=0o700, exist_ok=True)
-            with open(os.path.join(root, "CACHEDIR.TAG"), "w", encoding="ascii") as file:
-                file.write(_TAG)
-            write_atomically(marker, b"cudabuild's cache of objects; `cudabuild cache-clean` cleans it\n")
+            _prepare(root)
     except OSError as error:
         raise CacheError(f"{error.filename or root} cannot be used: {error.strerror}") from error
     return Store(root, writable and os.access(root, os.W_OK))
 
 
+def _prepare(root: str) -> None:
+    """Make an empty store, or what is missing after somebody removed it. The marker comes first, in one step: a build that looks
+    meanwhile, or after this one was killed, sees an empty folder or a cache."""
+    if not os.path.isfile(os.path.join(root, MARKER)):
+        _make_folder(root)
+        with open(os.path.join(root, MARKER), "wb", opener=_private):
+            pass
+        with open(os.path.join(root, "CACHEDIR.TAG"), "w", encoding="ascii", opener=_private) as file:
+            file.write(_TAG)
+
+
+def _make_folder(path: str) -> None:
+    """Make a folder and those above it, for this user alone."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        _make_folder(os.path.dirname(path))
+        os.mkdir(path, 0o700)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _sealed(data: bytes) -> bytes:
+    """A text with its own digest before it: one flipped digit in what a tool said could hide a changed file."""
+    return hashlib.sha256(data).hexdigest().encode() + b"\n" + data
+
+
+def _unsealed(data: bytes | None) -> bytes:
+    """The text as it was sealed; empty when it is missing or damaged."""
+    digest, _, text = (data or b"").partition(b"\n")
+    return text if hashlib.sha256(text).hexdigest().encode() == digest else b""
+
+
 def _description(file: BinaryIO) -> Description | None:
     """Read an entry's head; None when it is not one."""
-    head = file.read(len(_MAGIC) + _LENGTH.size)
-    if not head.startswith(_MAGIC) or len(head) < len(_MAGIC) + _LENGTH.size:
+    head = file.read(len(_MAGIC) + _HEAD.size)
+    if not head.startswith(_MAGIC) or len(head) < len(_MAGIC) + _HEAD.size:
         return None
-    (length,) = _LENGTH.unpack_from(head, len(_MAGIC))
+    length, digest = _HEAD.unpack_from(head, len(_MAGIC))
     if length > _LONGEST_DESCRIPTION:
         return None
+    text = file.read(length)
+    if hashlib.sha256(text).digest() != digest:
+        return None
     try:
-        return msgspec.json.decode(file.read(length), type=Description)
+        return msgspec.json.decode(text, type=Description)
     except msgspec.MsgspecError:
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 
@@ -22,6 +21,8 @@ class BuildFolder(msgspec.Struct, frozen=True):
 
 def build_folders(target: str) -> tuple[BuildFolder, ...]:
     """Those in which cudabuild has built, in the order of their paths."""
+    import glob
+
     found = []
     for depth in ("*", "*/*"):
         for own in glob.glob(os.path.join(glob.escape(target), depth, "build", "*", "out", "cudabuild")):

@@ -55,8 +55,8 @@ def _write(data: bytes) -> None:
 
 
 def _diagnostics(build: Build) -> None:
-    """The compilers' own words, whole: of the units that failed, then the warnings of those that were compiled."""
-    for action in ("failed", "compiled"):
+    """The compilers' own words, whole: of the units that failed, then the warnings of those that were compiled, here or elsewhere."""
+    for action in ("failed", "compiled", "restored"):
         for unit in build.report.units:
             if unit.action == action and unit.output.strip():
                 print(f"--- {unit.source}: {_heading(unit)}", file=sys.stderr)
@@ -64,7 +64,7 @@ def _diagnostics(build: Build) -> None:
 
 
 def _heading(unit: UnitReport) -> str:
-    return "failed" if unit.action == "failed" else "compiled, with messages"
+    return "failed" if unit.action == "failed" else f"{unit.action}, with messages"
 
 
 def _error(build: Build) -> None:

@@ -17,14 +17,14 @@ PACKAGE = Path(cudabuild.__file__).parent
 
 LAYERS = (
     "cudabuild",
-    "errors", "files", "host", "elf", "roots",
+    "errors", "files", "host", "elf", "locks", "roots",
     "config", "graph", "nvcc", "cache", "ninja",
     "outdir", "archive", "compile",
     "cargo",
     "report.schema", "report.summary", "report.compose",
     "pipeline",
     "report.output",
-    "checks", "report.findings", "doctor", "scaffold",
+    "checks", "report.findings", "doctor", "scaffold", "housekeeping",
     "__main__",
 )  # fmt: skip
 """From the ground up: a module imports from its own package and from those before it. `cudabuild` is the version."""

@@ -164,7 +164,11 @@ def test_a_file_without_permission_is_named(crate: Crate) -> None:
         ("[profile.dev]\nsorces = []", ["profile.dev.sorces"], "`sources`"),
         ("[profile.dev.features]", ["profile.dev.features", "unknown key"], "known keys"),
         ("rdc = true", ["rdc", "later release"], "remove"),
-        ("[cache]\nsize = 1", ["cache", "later release"], "remove"),
+        ("[cache]\nsize = 1", ["cache.size = 1", "a string"], "10 GB"),
+        ('[cache]\nsize = "10"', ["cache.size", '"10"', "a unit"], "10 GB"),
+        ('[cache]\nmode = "on"', ["cache.mode", '"on"', "read-only"], "read-write"),
+        ("[cache]\nfolder = 1", ["cache.folder", "unknown key"], "did you mean"),
+        ("cache = true", ["cache", "not a table"], "[cache]"),
         ('jit = "keep"', ["jit", "later release"], "remove"),
         ("steps = true", ["steps", "later release"], "remove"),
         ('memory-per-job = "2G"', ["memory-per-job", "later release"], "remove"),
@@ -326,7 +330,7 @@ def test_inactive_tables_may_name_variables_that_are_not_set(crate: Crate) -> No
 def test_cargos_own_variables_are_not_announced(crate: Crate) -> None:
     (crate.root / "Cargo.toml").write_text(CARGO + FEATURES)
     crate.config(LAYERS, CARGO_FEATURE_BLS="1", CARGO_PKG_NAME="x", OUT_DIR="/t/debug/build/p-1/out", PROFILE="debug")
-    assert crate.env.names_read == {"CUDABUILD_JOBS", "CUDABUILD_LOG"}
+    assert crate.env.names_read == {"CUDABUILD_JOBS", "CUDABUILD_LOG", "CUDABUILD_CACHE", "CUDABUILD_CACHE_DIR"}
 
 
 def test_cudabuilds_variables_replace_the_files_values(crate: Crate) -> None:
