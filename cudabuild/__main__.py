@@ -165,7 +165,8 @@ def _cache_clean(arguments: argparse.Namespace, env: Environment) -> int:
     asked = housekeeping.Cleaning(
         everything=arguments.all, older_than=arguments.older_than, max_size=arguments.max_size, dry_run=arguments.dry_run
     )
-    lines, complete = housekeeping.clean(housekeeping.folder(env, os.getcwd()), asked)
+    place = housekeeping.place(env, os.getcwd())
+    lines, complete = housekeeping.clean(place.folder, place.limit, asked)
     print("\n".join(lines))
     return 0 if complete else 1
 
@@ -173,7 +174,7 @@ def _cache_clean(arguments: argparse.Namespace, env: Environment) -> int:
 def _cache(arguments: argparse.Namespace, env: Environment) -> int:
     from cudabuild import housekeeping
 
-    root = housekeeping.folder(env, os.getcwd())
+    root = housekeeping.place(env, os.getcwd()).folder
     if arguments.what == "path":
         print(root)
         return 0

@@ -23,7 +23,7 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 class Cleaning(msgspec.Struct, frozen=True, kw_only=True):
-    """What `cache-clean` is asked for; with nothing asked, the default limit is kept."""
+    """What `cache-clean` is asked for; with nothing asked, the configured limit is kept."""
 
     everything: bool = False
     older_than: str | None = None
@@ -31,25 +31,41 @@ class Cleaning(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-def folder(env: Environment, cwd: str) -> str:
-    """The cache's folder: CUDABUILD_CACHE_DIR, the `cache.dir` of the crate around `cwd`, else the user's."""
+class Place(msgspec.Struct, frozen=True):
+    """The cache that a build at some place would use."""
+
+    folder: str
+    limit: int
+    """In bytes."""
+
+
+def place(env: Environment, cwd: str) -> Place:
+    """The folder: CUDABUILD_CACHE_DIR, the `cache.dir` of the crate around `cwd`, else the user's. The limit: the crate's, else
+    the default."""
+    crate, table = _crate_around(os.path.abspath(cwd))
+    named, size = table.get("dir"), table.get("size")
+    limit = size_in_bytes(size) if isinstance(size, str) else None
     variable = env.get("CUDABUILD_CACHE_DIR")
     if variable:
-        return os.path.abspath(os.path.join(cwd, variable))
-    place = os.path.abspath(cwd)
+        folder = os.path.abspath(os.path.join(cwd, variable))
+    elif isinstance(named, str):
+        folder = os.path.join(crate, named)
+    else:
+        default = default_folder(env)
+        if default is None:
+            raise ConfigError("HOME is not set, so there is no cache folder", "set CUDABUILD_CACHE_DIR")
+        folder = default
+    return Place(folder, DEFAULT_SIZE if limit is None else limit)
+
+
+def _crate_around(folder: str) -> tuple[str, Table]:
+    """The nearest crate upwards and its table `cache`."""
     while True:
-        own = read_toml(os.path.join(place, "cudabuild.toml"), "correct it")
-        package = _table(read_toml(os.path.join(place, "Cargo.toml"), "correct it"), "package")
-        named = _table(own or _table(_table(package, "metadata"), "cudabuild"), "cache").get("dir")
-        if isinstance(named, str):
-            return os.path.join(place, named)
-        if own is not None or package or place == os.path.dirname(place):
-            break
-        place = os.path.dirname(place)
-    default = default_folder(env)
-    if default is None:
-        raise ConfigError("HOME is not set, so there is no cache folder", "set CUDABUILD_CACHE_DIR")
-    return default
+        own = read_toml(os.path.join(folder, "cudabuild.toml"), "correct it")
+        package = _table(read_toml(os.path.join(folder, "Cargo.toml"), "correct it"), "package")
+        if own is not None or package or folder == os.path.dirname(folder):
+            return folder, _table(own or _table(_table(package, "metadata"), "cudabuild"), "cache")
+        folder = os.path.dirname(folder)
 
 
 def stats(root: str) -> list[str]:
@@ -79,14 +95,14 @@ def verify(root: str) -> tuple[list[str], bool]:
     return [*damaged, f"{root}: {_count(stored)}, {len(damaged)} damaged"], not damaged
 
 
-def clean(root: str, asked: Cleaning) -> tuple[list[str], bool]:
-    """Remove what `asked` names, or with `dry_run` say what would go; whether all of it went."""
+def clean(root: str, limit: int, asked: Cleaning) -> tuple[list[str], bool]:
+    """Remove what `asked` names, or with `dry_run` say what would go; whether all of it went. `limit` is kept if nothing else is asked."""
     older_than = time.time() - _seconds(asked.older_than) if asked.older_than is not None else None
     max_bytes = _bytes(asked.max_size) if asked.max_size is not None else None
     if asked.everything:
         max_bytes = 0
     elif older_than is None and max_bytes is None:
-        max_bytes = DEFAULT_SIZE
+        max_bytes = limit
     store = _opened(root, writable=True)
     if store is None:
         return [f"{root}: empty, nothing to remove"], True
