@@ -151,10 +151,14 @@ def _take_over(
             decision=decision, outcome=result, script=step.script, problem=f"nvcc ended well but its dependency file cannot be used: {error}"
         )
     try:
-        reading, looked_at = take(reported, toolchain.search, disk, roots)
+        reading, looked_at = take(decision.request, reported, toolchain.search, disk, roots)
     except Incomplete as incomplete:
         raise _Moved(incomplete.path) from incomplete
     files = [roots.real(name) for name, _ in reading.files]
+    # The request names the tools by what they were when the build began, which a wait for another build makes long ago.
+    swapped = next((path for _, path, known in toolchain.probe.tools if (disk.digest(path) or "") != known), None)
+    if swapped is not None:
+        raise _Moved(swapped, files)
     moved = next((path for path in (*files, *toolchain.paths, *looked_at) if before.moved_since(path, result.started_ns)), None)
     if moved is not None:
         raise _Moved(moved, [*files, *looked_at])

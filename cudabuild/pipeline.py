@@ -199,13 +199,13 @@ def _decide_all(
     roots: Roots, disk: Disk,
 ) -> tuple[Decision, ...]:  # fmt: skip
     variables = tuple((name, value) for name in sorted(arguments.ENVIRONMENT) if (value := env.get(name)) is not None)
-    bound_to = (roots.crate, roots.out) if arguments.holds_paths(config, dict(variables), roots) else ()
     decisions = []
     for unit in units:
         flags = arguments.flags(config, toolchain.archs, toolchain.ccbin, roots, unit.language)
         request = Request(
             source=roots.logical(unit.source), flags=tuple(roots.logical_argument(flag) for flag in flags),
-            environment=variables, tools=toolchain.identity, bound_to=bound_to, commands=toolchain.commands,
+            environment=variables, tools=toolchain.identity, commands=toolchain.commands,
+            bound_to=arguments.bound_to(config, unit, flags, dict(variables), roots),
         )  # fmt: skip
         made = record.made.get(request.source)
         decisions.append(decide(unit, flags, request, made, out.object(unit.name), disk, roots))

@@ -14,7 +14,7 @@ import msgspec
 from cudabuild.files import digest_text
 
 # Goes up when the same words in a record come to mean something else; old records are then never matched.
-KEY_FORMAT = 2
+KEY_FORMAT = 3
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[tuple[str, str], ...]
     """Name and content digest of every tool that takes part."""
     bound_to: tuple[str, ...] = ()
-    """The real folders of crate and output, where the object holds paths: such an object is good in one place only."""
+    """The real folders that the object may hold the names of: such an object is good in one place only."""
     commands: str
     """Digest of the commands that nvcc says it would run: what a wrapper script adds shows here."""
 
@@ -45,6 +45,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Paths that `__has_include` found without reading them."""
     untracked: tuple[str, ...] = ()
     """Why this reading cannot be complete, e.g. an .incbin; such an object is never fresh."""
+    unshared: tuple[str, ...] = ()
+    """Why the object is of its moment or its place, e.g. a `__TIME__`: good as long as it lies there, and for nobody else."""
 
 
 class KeyChange(msgspec.Struct, frozen=True):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from cudabuild.cache.keys import KeyChange, Reading
-from cudabuild.files import Digests, read
+from cudabuild.cache.keys import KeyChange, Reading, Request
+from cudabuild.files import Digests, read, within
 from cudabuild.graph.search import Search, shadows, topmost_missing
-from cudabuild.graph.texts import Mention, Text, examine
+from cudabuild.graph.texts import Mention, Text, examine, moments
 from cudabuild.roots import Roots
 
 
@@ -57,8 +57,10 @@ class Incomplete(Exception):
         self.path = path
 
 
-def take(reported: Sequence[str], search: Search, disk: Disk, roots: Roots) -> tuple[Reading, tuple[str, ...]]:
-    """The reading of a compile that just ended; `reported` are the depfile's names, as nvcc spelled them.
+def take(
+    request: Request, reported: Sequence[str], search: Search, disk: Disk, roots: Roots
+) -> tuple[Reading, tuple[str, ...]]:
+    """The reading of a compile of `request` that just ended; `reported` are the depfile's names, as nvcc spelled them.
 
     Also returns the paths that exist where a header might have been found first. If one came to exist while the compiler ran,
     the compile may or may not have seen it, which is for the caller to judge.
@@ -100,6 +102,7 @@ def take(reported: Sequence[str], search: Search, disk: Disk, roots: Roots) -> t
         absent=tuple(sorted(roots.logical(path) for path in absent)),
         present=tuple(sorted(roots.logical(path) for path in present - set(paths))),
         untracked=tuple(untracked),
+        unshared=(*_moments(request, paths, search, disk, roots), *_named_in_full(request, reported, paths, disk, roots)),
     )
     return reading, tuple(path for path in looked_at if os.path.isfile(path))
 
@@ -148,6 +151,28 @@ def _unreported(paths: Sequence[str], search: Search, disk: Disk) -> list[str]:
             if target is not None and target not in named and (os.path.realpath(target) in real or disk.digest(target) in once):
                 found[target] = None
     return list(found)
+
+
+def _moments(request: Request, paths: Sequence[str], search: Search, disk: Disk, roots: Roots) -> list[str]:
+    """Why the object is of the moment in which it was made. Toolkit headers name such macros too, and no object holds them."""
+    environment = dict(request.environment)
+    fixed = {"__DATE__", "__TIME__"} if "SOURCE_DATE_EPOCH" in environment else set()
+    words = " ".join((*request.flags, *environment.values()))
+    found = [f"{name} in the flags" for name in moments(words.encode("utf-8", "surrogateescape")) if name not in fixed]
+    for path in search.outside(paths):
+        found += [f"{name} in {roots.logical(path)}" for name in disk.text(path).moments if name not in fixed]
+    return found
+
+
+def _named_in_full(
+    request: Request, reported: Sequence[str], paths: Sequence[str], disk: Disk, roots: Roots
+) -> list[str]:
+    """Why the object is of its place: a text names a file of the crate by its absolute path, so in another checkout it still
+    reads this one's. Where a flag does so, the request is bound to the place already."""
+    if roots.crate in request.bound_to:
+        return []
+    names = {*reported, *(mention.name for path in paths for mention in disk.text(path).probes)}
+    return sorted(name for name in names if name.startswith("/") and (within(name, roots.crate) or within(name, roots.out)))
 
 
 def _probe(

@@ -97,8 +97,8 @@ class SharedCache:
         return None
 
     def publish(self, made: Made, object_path: str) -> None:
-        """Add what was just compiled; an object whose reading cannot be complete is never served, so it is not stored."""
-        if self._store is None or made.reading.untracked:
+        """Add what was just compiled, unless nobody could be served with it."""
+        if self._store is None or made.reading.untracked or made.reading.unshared:
             return
         if self._store.writable:
             with self._degrading():

@@ -16,6 +16,7 @@ _HAS_INCLUDE = re.compile(rb'\b(\w*has_include\w*)[ \t]*\([ \t]*(?:"([^"\n]+)"|<
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*(?:include|include_next|import)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 _LINE = re.compile(rb'^[ \t]*#[ \t]*(?:line[ \t]+)?\d+[ \t]+"([^"\n]+)"', re.MULTILINE)
 _ONCE = re.compile(rb'pragma[ \t("]+once')
+_MOMENT = re.compile(rb'\b__(?:DATE|TIME|TIMESTAMP)__\b')
 _BINARY = re.compile(rb'\.incbin\b|^[ \t]*#[ \t]*embed\b', re.MULTILINE)
 
 
@@ -40,6 +41,8 @@ class Text(msgspec.Struct, frozen=True):
     """File names in `#line` directives."""
     includes_binary: bool
     pragma_once: bool
+    moments: tuple[str, ...] = ()
+    """The macros that it names and that have the time of the compile, or of the file, as their value."""
 
 
 def examine(data: bytes) -> Text:
@@ -54,7 +57,13 @@ def examine(data: bytes) -> Text:
         line_names=tuple(sorted({_decoded(match[1]) for match in _LINE.finditer(data)})),
         includes_binary=_BINARY.search(data) is not None,
         pragma_once=_ONCE.search(data) is not None,
+        moments=moments(data),
     )
+
+
+def moments(data: bytes) -> tuple[str, ...]:
+    """The names of the macros for a time that stand in a text; `__TIMESTAMP__` is the one that SOURCE_DATE_EPOCH leaves."""
+    return tuple(sorted({_decoded(match[0]) for match in _MOMENT.finditer(data)}))
 
 
 def _mentions(matches: Iterable[re.Match[bytes]], group: int) -> tuple[Mention, ...]:

@@ -56,16 +56,35 @@ def flags(
 _DEBUG = re.compile(r"-{1,2}(g\w*|G|lineinfo|generate-line-info|device-debug|debug|pg|fprofile\S*|ftest-coverage|-coverage)")
 
 
-def holds_paths(config: BuildConfig, environment: Mapping[str, str], roots: Roots) -> bool:
-    """Whether objects may hold the folders that they were made in: by debug information and line tables, or by __FILE__ in
-    a header that nvcc is given by its absolute path, as those in the output folder are."""
+def bound_to(
+    config: BuildConfig, unit: Unit, flags: Sequence[str], environment: Mapping[str, str], roots: Roots
+) -> tuple[str, ...]:
+    """The folders whose names may be in the object, or that a flag or variable means by their names: another checkout with the
+    same flag does not mean its own. `flags` are as nvcc gets them."""
+    if _holds_paths(config, unit, environment, roots):
+        return roots.crate, roots.out
+    given = "\n".join((*flags, *environment.values()))
+    named = [root for root in (roots.crate, roots.out) if _names(given, root)]
+    # A flag that is such a path means each build's own toolkit, which nvcc names in full anyway.
+    if roots.cuda and _names("\n".join((*map(roots.logical_argument, flags), *environment.values())), roots.cuda):
+        named.append(roots.cuda)
+    return tuple(named)
+
+
+def _names(text: str, folder: str) -> bool:
+    return folder in text and re.search(re.escape(folder) + r"(?![\w.-])", text) is not None
+
+
+def _holds_paths(config: BuildConfig, unit: Unit, environment: Mapping[str, str], roots: Roots) -> bool:
+    """Whether the object may hold the folder that it was made in: by debug information and line tables, or by __FILE__ in what
+    lies in the output folder."""
     if config.debug or config.lineinfo:
         return True
     named = [*config.flags, *config.host_flags]
     for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
         named += re.split(r"[\s,]+", environment.get(name, ""))
-    folders = [*config.include, *config.system_include]
-    inside = any(within(roots.absolute(roots.argument(folder)), roots.out) for folder in folders)
+    places = [unit.source, *map(roots.argument, (*config.include, *config.system_include))]
+    inside = any(within(roots.absolute(place), roots.out) for place in places)
     return inside or any(_DEBUG.fullmatch(part) for word in named for part in word.split(","))
 
 

@@ -34,6 +34,7 @@ requests = st.builds(
     flags=strings,
     environment=pairs(texts),
     tools=pairs(texts),
+    bound_to=strings,
     commands=texts,
 )
 readings = st.builds(
@@ -42,6 +43,7 @@ readings = st.builds(
     absent=strings,
     present=strings,
     untracked=strings,
+    unshared=strings,
 )
 
 

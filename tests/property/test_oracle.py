@@ -143,10 +143,12 @@ class Oracle(RuleBasedStateMachine):
         report = self.build()
         assert (report.exit_code != 0) == bool(refused), f"the compiler refuses {refused}, the build says: {report.stderr}"
         assert report.failed == refused
+        self.judge_work(report)
         self.workspace.forget_calls()
         again = self.build()
         compiled_again = [call["source"] for call in self.workspace.nvcc_calls()]
         assert sorted(compiled_again) == refused, f"the second build compiled {compiled_again}: {again.units}"
+        assert again.data["restored"] == 0, f"the second build restored: {again.units}"
         if refused:
             assert again.failed == refused
             return
@@ -160,6 +162,9 @@ class Oracle(RuleBasedStateMachine):
             self.clean = self.clean_build()
         if self.clean is not None:
             assert self.clean == dict(members), "a clean build gives another archive"
+
+    def judge_work(self, report: Report) -> None:
+        """Whether the first build after a step did more than it had to."""
 
     # Steps: files
 
@@ -348,9 +353,9 @@ def _difference(data: bytes, expected: dict[str, bytes | None]) -> str:
     return f"{source} has {stale[1:6]}, should have {missing[1:6]}"
 
 
-def explore(part: int, scripts: int, seed: int) -> tuple[int, str]:
+def explore(oracle: type[Oracle], part: int, scripts: int, seed: int) -> tuple[int, str]:
     """One process's share: how many steps it took, and what went wrong."""
-    machine = hypothesis.seed(seed * 1000 + part)(type(f"Oracle{part}", (Oracle,), {}))
+    machine = hypothesis.seed(seed * 1000 + part)(type(f"{oracle.__name__}{part}", (oracle,), {}))
     limits = settings(
         max_examples=scripts, stateful_step_count=STEPS_OF_A_SCRIPT, deadline=None, database=None, report_multiple_bugs=False,
         print_blob=False, suppress_health_check=list(HealthCheck), verbosity=Verbosity.quiet,
@@ -362,12 +367,17 @@ def explore(part: int, scripts: int, seed: int) -> tuple[int, str]:
     return steps_done, ""
 
 
-def test_incremental_build_equals_a_clean_one() -> None:
+def walk(oracle: type[Oracle], steps: int) -> None:
+    """Take so many steps, in several processes, and fail with the script of the shortest failure found."""
     workers = min(4, os.cpu_count() or 1)
     seed = int(os.environ.get("CUDABUILD_ORACLE_SEED", "1"))
-    scripts = max(1, STEPS // STEPS_OF_A_SCRIPT // workers)
+    scripts = max(1, steps // STEPS_OF_A_SCRIPT // workers)
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        results = list(pool.map(explore, range(workers), [scripts] * workers, [seed] * workers))
+        results = list(pool.map(explore, [oracle] * workers, range(workers), [scripts] * workers, [seed] * workers))
     print(f"{sum(steps for steps, _ in results)} steps from seed {seed}")
     failures = [failure for _, failure in results if failure]
     assert not failures, f"seed {seed}: {failures[0]}"
+
+
+def test_incremental_build_equals_a_clean_one() -> None:
+    walk(Oracle, STEPS)

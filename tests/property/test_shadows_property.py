@@ -20,11 +20,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cudabuild.cache.keys import Request
 from cudabuild.cache.reading import Disk, changes, take
 from cudabuild.files import Digests
 from cudabuild.graph.search import Search
 from cudabuild.roots import Roots
 
+REQUEST = Request(source="@crate/k/a.cu", flags=(), environment=(), tools=(), commands="")
 FOLDERS = ("k", "k/s", "e", "e/s", "i", "i/s", "i/t")
 NAMES = ("x.h", "y.h", "s/x.h", "t/y.h", "../i/x.h", "../k/s/x.h", "./y.h")
 SEARCHED = ("k", "e", "i", "i/s", "k/../i", "link", "gone", "./e")
@@ -149,7 +151,7 @@ def test_any_new_file_that_the_compiler_would_find_makes_the_reading_false(tree:
             return
         roots = Roots(str(root), str(root / "out"))
         search = Search(tuple(roots.absolute(folder) for folder in tree.search), ())
-        reading, _ = take(before.read, search, Disk(Digests({})), roots)
+        reading, _ = take(REQUEST, before.read, search, Disk(Digests({})), roots)
         assert changes(reading, Disk(Digests({})), roots.real) == ()
         for path in new_files():
             made = [
@@ -175,7 +177,7 @@ def test_file_that_is_gone_or_edited_makes_the_reading_false(tree: Tree) -> None
         if before.missing():
             return
         roots = Roots(str(root), str(root / "out"))
-        reading, _ = take(before.read, Search(tuple(map(roots.absolute, tree.search)), ()), Disk(Digests({})), roots)
+        reading, _ = take(REQUEST, before.read, Search(tuple(map(roots.absolute, tree.search)), ()), Disk(Digests({})), roots)
         for path in tree.headers:
             os.rename(path, "away")
             after = Model(tree.search, texts)

@@ -19,7 +19,7 @@ TARGETS = ("versions/v1.cuh", "versions/v2.cuh")
 TWINS = ("inc/one/twin.cuh", "inc/two/twin.cuh")
 
 # One line of a file each; {} is the file's own word, so that every file's text differs, or the name of what is included.
-PLAIN = ("int {}_{n};", "// remark {n}", "WARN noisy {n}", "int {}_line = __LINE__;", "char const *{}_arch = ARCHS __CUDA_ARCH_LIST__;")
+PLAIN = ("int {}_{n};", "// remark {n}", "WARN noisy {n}", "int {}_line = __LINE__;", "char const *{}_file = __FILE__;", "char const *{}_arch = ARCHS __CUDA_ARCH_LIST__;")
 INCLUDES = (
     '#include "{}"',
     "#include <{}>",

@@ -27,6 +27,9 @@ TOOLS = ("bin/ptxas", "bin/cudafe++", "bin/fatbinary", "bin/nvcc.profile", "nvvm
 # Read by the real tools straight from the environment, because nvcc.profile says `+=` or because the tool itself looks.
 TOOL_VARIABLES = ("PTXAS_FLAGS", "CUDAFE_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "GCC_EXEC_PREFIX", "COMPILER_PATH")
 
+# Debug information and line tables name the folder of the compile.
+HOLDS_FOLDER = ("-lineinfo", "--generate-line-info", "-G", "-g", "-Xcompiler -g", "--compiler-options -g")
+
 
 class Call:
     """One run: everything it may look at is an argument, so that a test can ask what it would do."""
@@ -176,6 +179,8 @@ class Call:
             lines += [f"tool {tool}", *self._small_file(f"{self.top}/{tool}")]
         for name, one in passes:
             lines += [f"pass {name}", *one.lines]
+        if any(flag in HOLDS_FOLDER for flag in options.flags):
+            lines.append(f"folder {self.cwd}")
         if "keep" not in options.values:
             lines.append(f"tmpxft_{os.getpid():08x}_{time.time_ns()}")
         text = "\n".join(lines).encode("utf-8", "surrogateescape")

@@ -49,6 +49,10 @@ class Report:
         return self._with("kept")
 
     @property
+    def restored(self) -> list[str]:
+        return self._with("restored")
+
+    @property
     def failed(self) -> list[str]:
         return self._with("failed")
 

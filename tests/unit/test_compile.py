@@ -15,7 +15,7 @@ from cudabuild.cache.keys import Request
 from cudabuild.cache.reading import Disk, changes
 from cudabuild.compile import Compiled, compile_units, raise_failures
 from cudabuild.errors import BuildFailed, InputsChanged
-from cudabuild.files import Digests
+from cudabuild.files import Digests, digest_file
 from cudabuild.graph.search import Search
 from cudabuild.graph.units import Unit
 from cudabuild.nvcc.probe import Probe
@@ -43,13 +43,14 @@ class Build:
         (root / "nvcc").write_text(NVCC)
         (root / "nvcc").chmod(0o755)
         self.attempts = 0
+        self.known_nvcc = digest_file(str(root / "nvcc"))
         self.disturb: Callable[[int], None] = lambda attempt: None
         time.sleep(0.06)  # older than the clock's grain
 
     def compile(self) -> dict[str, Compiled]:
         probe = Probe(
-            question="", version="13.0", available=(), host_compiler="", tools=(), include_dirs=(), builtin_dirs=(),
-            library_dirs=(), root="", commands="", direct=True,
+            question="", version="13.0", available=(), host_compiler="", include_dirs=(), builtin_dirs=(),
+            library_dirs=(), root="", commands="", direct=True, tools=(("nvcc", str(self.root / "nvcc"), self.known_nvcc),),
         )  # fmt: skip
         toolchain = Toolchain(
             nvcc=str(self.root / "nvcc"), origin="", version="13.0", host_compiler="", host_origin="", archs=(),
@@ -158,3 +159,13 @@ def test_failure_is_told_before_a_file_that_moved(build: Build) -> None:
     build.disturb = lambda attempt: (build.root / "a.cu").write_text(f"text {attempt}\n") and None
     with pytest.raises(BuildFailed, match=r"b\.cu"):
         raise_failures(list(build.compile().values()), 3)
+
+
+def test_tool_that_was_swapped_before_the_compile_gives_no_object_under_its_old_name(build: Build) -> None:
+    """The request was made before the build waited for another one."""
+    (build.root / "nvcc").write_text(f"{NVCC}# another\n")
+    time.sleep(0.06)
+    results = build.compile()
+    assert all(result.made is None for result in results.values())
+    with pytest.raises(InputsChanged, match="nvcc"):
+        raise_failures(list(results.values()), 3)

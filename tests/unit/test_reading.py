@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
-from cudabuild.cache.keys import KeyChange, Reading
+from cudabuild.cache.keys import KeyChange, Reading, Request
 from cudabuild.cache.reading import Disk, Incomplete, changes, take
 from cudabuild.files import Digests
 from cudabuild.graph.search import Search
 from cudabuild.roots import Roots
+
+REQUEST = Request(source="@crate/k/a.cu", flags=(), environment=(), tools=(), commands="")
 
 
 class Crate:
@@ -33,11 +37,11 @@ class Crate:
         file.write_text(text)
         return path
 
-    def take(self, *reported: str) -> Reading:
-        return take(reported, self.search, Disk(Digests({})), self.roots)[0]
+    def take(self, *reported: str, **request: Any) -> Reading:
+        return take(msgspec.structs.replace(REQUEST, **request), reported, self.search, Disk(Digests({})), self.roots)[0]
 
     def looked_at(self, *reported: str) -> tuple[str, ...]:
-        return take(reported, self.search, Disk(Digests({})), self.roots)[1]
+        return take(REQUEST, reported, self.search, Disk(Digests({})), self.roots)[1]
 
     def changes(self, reading: Reading) -> list[str]:
         return [f"{change.kind} {change.name}" for change in changes(reading, Disk(Digests({})), self.roots.real)]
@@ -233,3 +237,43 @@ def test_header_that_was_read_by_two_names_can_be_shadowed_by_either(crate: Crat
     reading = crate.take("k/a.cu", "k/../inc/f.h")
     crate.write("first/f.h")
     assert crate.changes(reading) != []
+
+
+EPOCH = (("SOURCE_DATE_EPOCH", "0"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "unshared"),
+    [
+        ("__TIME__", (), ("__TIME__ in @crate/inc/f.h",)),
+        ("__DATE__ __TIME__", (), ("__DATE__ in @crate/inc/f.h", "__TIME__ in @crate/inc/f.h")),
+        ("__DATE__ __TIME__", EPOCH, ()),
+        ("__TIMESTAMP__", EPOCH, ("__TIMESTAMP__ in @crate/inc/f.h",)),
+        ("", (("NVCC_APPEND_FLAGS", "-DT=__TIME__"),), ("__TIME__ in the flags",)),
+    ],
+)
+def test_object_that_holds_its_time_is_for_nobody_else(
+    crate: Crate, text: str, environment: tuple[tuple[str, str], ...], unshared: tuple[str, ...]
+) -> None:
+    crate.write("inc/f.h", text)
+    reading = crate.take("k/a.cu", "inc/f.h", environment=environment)
+    assert reading.unshared == unshared
+    assert crate.changes(reading) == [], "the object in its own place is as good as before"
+
+
+def test_time_in_a_define_counts(crate: Crate) -> None:
+    assert crate.take("k/a.cu", flags=("-DT=__DATE__",)).unshared == ("__DATE__ in the flags",)
+
+
+def test_toolkit_header_that_names_a_time_does_not_count(crate: Crate) -> None:
+    (crate.cuda / "include/t.h").write_text("__DATE__\n")
+    assert crate.take("k/a.cu", str(crate.cuda / "include/t.h")).unshared == ()
+
+
+def test_file_of_the_crate_that_a_text_names_in_full_keeps_the_object_here(crate: Crate) -> None:
+    """In another checkout the text still means this one's file."""
+    header = str(crate.root / "inc/f.h")
+    assert crate.take("k/a.cu", header).unshared == (header,)
+    assert crate.take("k/a.cu", header, bound_to=(str(crate.root),)).unshared == ()
+    crate.write("k/a.cu", f'#if __has_include("{header}")\n#endif\n')
+    assert crate.take("k/a.cu").unshared == (header,)

@@ -114,3 +114,20 @@ def test_empty_text_is_a_text() -> None:
 
 def test_question_for_the_next_header_of_a_name_is_told_apart() -> None:
     assert examine(b"#if __has_include_next(<x.h>)").probes == (Mention("x.h", False, further=True),)
+
+
+@pytest.mark.parametrize(
+    ("text", "moments"),
+    [
+        ("char const* t = __TIME__;", ("__TIME__",)),
+        ('printf("built " __DATE__ " " __TIME__);', ("__DATE__", "__TIME__")),
+        ("#define STAMP __TIMESTAMP__", ("__TIMESTAMP__",)),
+        ("__DA\\\nTE__", ("__DATE__",)),
+        ("// __TIME__", ("__TIME__",)),  # too much is right
+        ("int MY__TIME__;", ()),
+        ("int __TIME__X;", ()),
+        ("int __TIME_;", ()),
+    ],
+)
+def test_macros_for_a_time_are_found(text: str, moments: tuple[str, ...]) -> None:
+    assert examine(text.encode()).moments == moments
