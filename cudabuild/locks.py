@@ -6,7 +6,6 @@ file system has no other the caller is told.
 
 from __future__ import annotations
 
-import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -38,10 +37,8 @@ def take(path: str, *, wait: bool = False) -> BaseFileLock | None:
 
 def _try_locks(folder: str) -> None:
     """Take a lock that nobody refuses. OSError when that cannot be done."""
-    try:
-        import fcntl
-    except ImportError:
-        raise OSError(errno.ENOSYS, "this system has no flock") from None
+    import fcntl
+
     descriptor = os.open(os.path.join(folder, "lock-test"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

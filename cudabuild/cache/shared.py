@@ -19,8 +19,9 @@ from cudabuild.host import Environment
 from cudabuild.nvcc.probe import Probe
 
 _SCANS_A_LIMIT = 20  # the store is measured when a twentieth of its limit was added since the last time
-# A claim holds a file open, and a process may often have 1024; with so many units to compile, a few done twice matter little.
-_MOST_CLAIMS = 256
+# Of the files that a process may have open, mostly 1024: each claim holds one. With so many units to compile, a few done twice
+# matter little.
+_SHARE_OF_FILES = 4
 
 
 def default_folder(env: Environment) -> str | None:
@@ -116,7 +117,7 @@ class SharedCache:
         with ExitStack() as held:
             if self._store is not None and self._store.writable:
                 with self._degrading():
-                    for request in requests[:_MOST_CLAIMS]:
+                    for request in requests[: _most_claims()]:
                         lock = locks.take(self._store.claim_path(request))
                         if lock is None:
                             mine.discard(request)
@@ -149,3 +150,10 @@ class SharedCache:
                     eviction.remove(self._store, eviction.surplus(stored, max_bytes=self._limit * 9 // 10))
                 self._store.reset_added()
         self._added = 0
+
+
+def _most_claims() -> int:
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 256 if soft == resource.RLIM_INFINITY else soft // _SHARE_OF_FILES
