@@ -6,6 +6,7 @@ argument (seen with 13.0); so names are compared whole.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -67,6 +68,9 @@ _TAKES_VALUE = frozenset(_VALUE_NAMES.split())
 _GLUED = ("-D", "-U", "-I", "-L", "-l", "-O", "-t", "-m")
 # What would take the output or the dependencies away from nvcc, which runs the host compiler several times over.
 _HOST_OUTPUT = ("-o", "-M", "-Wp,-M", "-x")
+# What is in such a file decides about the object, and no compiler tells that it was read.
+_FLAG_FILE = re.compile(r"(?:^|[=,])(?:@|(?:-optf|--options-file)(?:[=,]|$))")
+_WRITE_OUT = "write its flags out: nothing would notice when the file says something else"
 
 
 def check(config: BuildConfig, env: Environment) -> None:
@@ -82,6 +86,7 @@ def check(config: BuildConfig, env: Environment) -> None:
 
 def refuse_flags(flags: Sequence[str], where: str) -> None:
     """Raise ConfigError for what may not stand in `flags`."""
+    _refuse_flag_files(flags, where)
     for flag in _options(flags):
         name = flag.partition("=")[0]
         if cure := _CURES.get(name):
@@ -99,6 +104,7 @@ def refuse_flags(flags: Sequence[str], where: str) -> None:
 
 def refuse_host_flags(flags: Sequence[str], where: str) -> None:
     """Raise ConfigError for what may not stand in `host-flags`."""
+    _refuse_flag_files(flags, where)
     for flag in flags:
         if flag.startswith("-std="):
             raise ConfigError(f"{where}: {flag!r} may not be given as a host flag", _CURES["-std"])
@@ -113,11 +119,18 @@ def refuse_variable(name: str, value: str) -> None:
         words = shlex.split(value)
     except ValueError:
         words = value.split()  # unbalanced quotes: nvcc will say so itself
+    _refuse_flag_files(words, name)
     for flag in _options(words):
         if flag.partition("=")[0] in OUTPUT:
             raise ConfigError(
                 f"{name} holds {flag!r}, which changes what nvcc makes or where it goes", f"remove it from {name}"
             )
+
+
+def _refuse_flag_files(flags: Iterable[str], where: str) -> None:
+    for flag in flags:
+        if _FLAG_FILE.search(flag) and not flag.startswith(("-D", "--define-macro")):
+            raise ConfigError(f"{where}: {flag!r} names a file of more flags", _WRITE_OUT)
 
 
 def _options(arguments: Iterable[str]) -> Iterator[str]:
