@@ -31,7 +31,8 @@ def take(path: str, *, wait: bool = False) -> BaseFileLock | None:
     except Timeout:
         return None
     except (OSError, NotImplementedError) as error:
-        raise NoLocks(getattr(error, "strerror", None) or str(error) or "not implemented") from error
+        why = getattr(error, "strerror", None) or str(error)
+        raise NoLocks(f"no file can be locked in {os.path.dirname(path)}: {why}") from error
     return lock
 
 

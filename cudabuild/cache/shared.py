@@ -133,7 +133,7 @@ class SharedCache:
             path = self._store.claim_path(request)
             lock = locks.take(path)
             if lock is None:
-                print(f"cudabuild: waiting for another build that compiles {request.source}", file=sys.stderr, flush=True)
+                print(f"cudabuild: waiting for another build that compiles {request.source.removeprefix('@crate/')}", file=sys.stderr, flush=True)
                 lock = locks.take(path, wait=True)
             if lock is not None:
                 lock.release()
