@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cargo import CargoWorkspace
-from real import real_nvcc
+from real import missing, real_nvcc
 
 
 @pytest.fixture
@@ -15,9 +15,9 @@ def crates(tmp_path: Path) -> CargoWorkspace:
     """An empty folder for crates."""
     nvcc = real_nvcc()
     if nvcc is None:
-        pytest.skip("no nvcc on this machine")
+        missing("nvcc")
     if shutil.which("cargo") is None:
-        pytest.skip("no cargo on this machine")
+        missing("cargo")
     return CargoWorkspace(tmp_path, nvcc)
 
 

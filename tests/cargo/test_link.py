@@ -13,17 +13,19 @@ from cargo import CargoWorkspace
 
 pytestmark = [pytest.mark.cargo, pytest.mark.nvcc]
 
-# A guard, an exception, the C++ library, a kernel, the CUDA runtime, and functions of a C++ and a C source beside it.
+# A guard, an exception, the C++ library, a kernel, the CUDA runtime, functions of a C++ and a C source beside it, and a variable
+# that no shared library can hold unless the code is position independent.
 PROBE_CU = """#include <string>
 __global__ void fill(int *out) { *out = 1; }
 extern "C" int from_cpp(int);
 extern "C" int from_c(int);
+thread_local int calls = 0;
 extern "C" int probe() {
     static const std::string words = std::to_string(from_c(2)) + std::to_string(from_cpp(1));
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess)
         cudaGetLastError();
-    return std::stoi(words);
+    return std::stoi(words) + 100 * calls++;
 }
 """
 SOURCES = {

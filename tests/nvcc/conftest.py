@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from real import Project, real_nvcc
+from real import Project, missing, real_nvcc
 
 
 @pytest.fixture
@@ -13,5 +13,5 @@ def project(tmp_path: Path) -> Project:
     """A crate without sources."""
     nvcc = real_nvcc()
     if nvcc is None:
-        pytest.skip("no nvcc on this machine")
+        missing("nvcc")
     return Project(tmp_path, nvcc)

