@@ -26,17 +26,23 @@ def cudart_folder(kind: str, library_dirs: Sequence[str], root: str, links: str)
         for folder in folders:
             versioned = _versioned(folder)
             if versioned is not None:
-                os.makedirs(links, exist_ok=True)
-                link = os.path.join(links, wanted)
-                if not (os.path.islink(link) and os.readlink(link) == versioned):
-                    if os.path.lexists(link):
-                        os.unlink(link)
-                    os.symlink(versioned, link)
+                # The versioned name too: `cargo run` lets a program look for libraries in the folders below OUT_DIR.
+                for name in (wanted, os.path.basename(versioned)):
+                    _link(versioned, os.path.join(links, name))
                 return links
     raise ToolchainError(
         f"{wanted} is in none of the toolkit's library folders: {', '.join(folders) or '(it names none)'}",
         "install the toolkit's runtime development package (nvidia-cuda-runtime among the wheels), or set `cudart`",
     )
+
+
+def _link(target: str, path: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.islink(path) and os.readlink(path) == target:
+        return
+    if os.path.lexists(path):
+        os.unlink(path)
+    os.symlink(target, path)
 
 
 def stubs_folder(links: Sequence[str], library_dirs: Sequence[str]) -> str | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from real import missing
 
 from cudabuild.errors import ToolchainError
 from cudabuild.host import Environment
@@ -73,7 +74,7 @@ def crate(tmp_path: Path) -> Crate:
     try:
         find.find(None, Environment(os.environ))
     except ToolchainError:
-        pytest.skip("no nvcc on this machine")
+        missing("nvcc")
     return Crate(tmp_path)
 
 

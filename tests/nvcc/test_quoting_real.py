@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from real import missing
 
 from cudabuild.errors import ConfigError
 from cudabuild.nvcc import archs, quoting, reserved
@@ -35,7 +36,7 @@ def find_nvcc() -> str | None:
 def nvcc() -> str:
     path = find_nvcc()
     if path is None:
-        pytest.skip("no nvcc on PATH or in nvidia.cu13")
+        missing("nvcc")
     return path
 
 
