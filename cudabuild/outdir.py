@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,7 @@ from cudabuild.errors import BuildFailed, ConfigError, CudabuildError
 from cudabuild.files import read
 
 _REBUILD = b"rebuild\n"
+_HALF = re.compile(r"(record\.json|\.lib.+\.a)\.\d+\.tmp")
 
 
 class OutDir(msgspec.Struct, frozen=True):
@@ -78,10 +80,19 @@ class OutDir(msgspec.Struct, frozen=True):
         except locks.NoLocks:
             lock = None
         try:
+            if lock is not None:
+                self._remove_halves()
             yield
         finally:
             if lock is not None:
                 lock.release()
+
+    def _remove_halves(self) -> None:
+        """Files that a killed build did not come to rename. Nobody else writes here meanwhile."""
+        for folder in (self.root, self.own):
+            for entry in self._entries(folder):
+                if _HALF.fullmatch(entry):
+                    os.unlink(os.path.join(folder, entry))
 
     def keep_report(self, text: bytes) -> None:
         """Replace report.json. A folder that cannot be written has its own error by now.

@@ -238,20 +238,23 @@ def open_store(root: str, *, writable: bool) -> Store | None:
                 raise CacheError(f"{root} holds other things and no file named {MARKER}, so it is not taken for a cache")
             if not writable:
                 return None
+        writable = writable and (not os.path.exists(root) or os.access(root, os.W_OK))
+        if writable:
             _prepare(root)
     except OSError as error:
         raise CacheError(f"{error.filename or root} cannot be used: {error.strerror}") from error
-    return Store(root, writable and os.access(root, os.W_OK))
+    return Store(root, writable)
 
 
 def _prepare(root: str) -> None:
-    """Make an empty store, or what is missing after somebody removed it. The marker comes first, in one step: a build that looks
-    meanwhile, or after this one was killed, sees an empty folder or a cache."""
-    if not os.path.isfile(os.path.join(root, MARKER)):
+    """Make an empty store, or what is missing of it. The marker comes first, in one step: a build that looks meanwhile, or after
+    this one was killed, sees an empty folder or a cache."""
+    marker, tag = os.path.join(root, MARKER), os.path.join(root, "CACHEDIR.TAG")
+    if not os.path.isfile(marker) or not os.path.isfile(tag):
         _make_folder(root)
-        with open(os.path.join(root, MARKER), "wb", opener=_private):
+        with open(marker, "wb", opener=_private):
             pass
-        with open(os.path.join(root, "CACHEDIR.TAG"), "w", encoding="ascii", opener=_private) as file:
+        with open(tag, "w", encoding="ascii", opener=_private) as file:
             file.write(_TAG)
 
 

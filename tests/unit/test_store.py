@@ -88,6 +88,7 @@ def test_cache_of_a_build_that_was_killed_while_making_it_is_a_cache(tmp_path: P
     """The marker is the first file there, so no half of a cache looks like a foreign folder."""
     (tmp_path / "cudabuild-cache").touch()
     assert opened(tmp_path).writable
+    assert (tmp_path / "CACHEDIR.TAG").is_file()
 
 
 def test_cache_that_vanishes_is_made_again_as_a_whole(store: Store, root: Path, tmp_path: Path) -> None:
