@@ -34,8 +34,8 @@ def _without(field: str, blank: str, *tests: str) -> list[Mutation]:
 
 MUTATIONS = (
     # The key
-    *_without("flags", "()", f"{DECIDES}[flags: define]"),
-    *_without("flags", "tuple(sorted(request.flags))", f"{DECIDES}[flags: order]"),
+    *_without("flags", "()", f"{DECIDES}[flags: flag]"),
+    *_without("flags", "tuple(sorted(request.flags))", f"{DECIDES}[flags: order of flags]"),
     *_without("flags", "tuple(dict.fromkeys(request.flags))", f"{DECIDES}[flags: twice]"),
     *_without("environment", "()", f"{FIELDS}::test_variable_that_compilers_read_decides[PTXAS_FLAGS]"),
     *_without("tools", "()", f"{DECIDES}[tools: bin/ptxas]"),

@@ -42,6 +42,7 @@ class SharedOracle(test_oracle.Oracle):
         self.cache = self.folder / "cache"
         self.models = [model, copy.deepcopy(model), copy.deepcopy(model)]
         self.checkouts = [first, self.checkout("second"), self.checkout("deeper/third/of/three")]
+        self.enter(self.place)
         self.check("copies of the crate")
 
     def build(self, env: Changes | None = None, out: Path | None = None) -> Report:

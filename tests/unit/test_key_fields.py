@@ -85,6 +85,9 @@ DECIDES: dict[str, list[tuple[str, Change, Change]]] = {
                 lambda crate: crate.remove(SOURCE) or crate.config(sources=["kernels/other.cu"]))],
     "flags": [
         ("define", lambda crate: None, lambda crate: crate.config(define=["X"])),
+        # What nvcc --dryrun shows is in the key a second time, so these two are flags that it does not show.
+        ("flag", lambda crate: None, lambda crate: crate.config(flags=["-w"])),
+        ("order of flags", lambda crate: crate.config(flags=["-w", "-m64"]), lambda crate: crate.config(flags=["-m64", "-w"])),
         ("order", lambda crate: crate.config(define=["X=1", "X=2"]), lambda crate: crate.config(define=["X=2", "X=1"])),
         ("include", lambda crate: None, lambda crate: crate.config(include=["kernels/include", "kernels/more"])),
         ("architecture", lambda crate: None, lambda crate: crate.config(arch=["90"])),

@@ -277,3 +277,13 @@ def test_file_of_the_crate_that_a_text_names_in_full_keeps_the_object_here(crate
     assert crate.take("k/a.cu", header, bound_to=(str(crate.root),)).unshared == ()
     crate.write("k/a.cu", f'#if __has_include("{header}")\n#endif\n')
     assert crate.take("k/a.cu").unshared == (header,)
+
+
+def test_what_was_found_true_is_looked_at_again_after_compilers_ran(crate: Crate) -> None:
+    disk = Disk(Digests({}))
+    reading = crate.take("k/a.cu", "inc/f.h")
+    assert changes(reading, disk, crate.roots.real) == ()
+    crate.write("inc/f.h", "changed")
+    crate.write("k/f.h", "in its way")
+    disk.forget()
+    assert {change.kind for change in changes(reading, disk, crate.roots.real)} == {"file", "absent"}
