@@ -183,10 +183,12 @@ def raise_failures(compiled: Sequence[Compiled], units: int) -> None:
             else f"the compiler's messages are above; `sh {shlex.quote(failed[0].script)}` runs the first one again"
         )
         raise BuildFailed(f"{len(failed)} of {units} units failed: {names}", hint)
-    moved = [result for result in compiled if result.moved]
+    moved = sorted({result.moved for result in compiled if result.moved})
     if moved:
-        names = ", ".join(sorted({result.moved for result in moved}))
-        raise InputsChanged(f"files kept changing while they were being compiled: {names}", "build again when they are at rest")
+        hint = "build again when they are at rest"
+        if not all(map(os.path.exists, moved)):
+            hint += "; a name with a backslash cannot be followed, for nvcc reports it with a slash"
+        raise InputsChanged(f"files kept changing while they were being compiled: {', '.join(moved)}", hint)
 
 
 def _end(result: Compiled) -> str:
