@@ -282,6 +282,21 @@ def test_file_named_in_full_is_the_one_that_is_meant(prover: Workspace, way: str
     assert "int full = 2;" in other.archive_text()
 
 
+def test_folder_named_in_full_is_the_one_where_a_header_must_not_appear(prover: Workspace) -> None:
+    prover.use_cache()
+    prover.write("late/late.cuh", "int late;\n")
+    prover.write("full/unread.cuh", "")
+    prover.write("kernels/hash.cu", "#include <late.cuh>\n")
+    prover.config(system_include=["late"])
+    env = {"CPATH": str(prover.path("full"))}
+    other = checkout(prover)
+    prover.build(env=env)
+    other.build(env=env)
+    prover.write("full/late.cuh", "int early;\n")
+    other.build(env=env)
+    assert "int early;" in other.archive_text()
+
+
 @pytest.mark.parametrize("way", ["flag", "include"])
 def test_file_that_each_checkout_names_in_full_is_its_own(prover: Workspace, way: str) -> None:
     prover.use_cache()

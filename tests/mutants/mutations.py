@@ -114,7 +114,7 @@ MUTATIONS = (
     Mutation(
         "flags that name the crate do not bind", "nvcc/arguments.py",
         "named = [root for root in (roots.crate, roots.out) if _names(given, root)]", "named: list[str] = []",
-        (f"{SHARED}::test_file_named_in_full_is_the_one_that_is_meant",),
+        (f"{SHARED}::test_folder_named_in_full_is_the_one_where_a_header_must_not_appear",),
     ),
     # The store
     Mutation(
