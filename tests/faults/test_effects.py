@@ -74,7 +74,8 @@ def check_one(crate: Workspace, cache: Path, scene: str, how: str, number: int, 
 def check_no_leftovers(crate: Workspace, cache: Path) -> None:
     """None in OUT_DIR; in the cache none for longer than an hour, when a file there may be one that is being written."""
     assert [path for path in stored.tree(crate.out) if path.endswith(".tmp")] == []
-    assert len(list((crate.out / "cudabuild").glob("run-*"))) <= 1
+    # The last compile's, and one that could not be removed while the disk failed; the next compile removes both.
+    assert len(list((crate.out / "cudabuild").glob("run-*"))) <= 2
     assert len(stored.tree(crate.out / "cudabuild/obj")) == 2
     for path in stored.files(cache, "tmp"):
         os.utime(path, (time.time() - 7200,) * 2)
