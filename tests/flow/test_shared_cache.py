@@ -11,6 +11,8 @@ import pytest
 from toolkit import FakeToolkit
 from workspace import Report, Workspace
 
+from cudabuild.cache.shared import SharedCache
+
 ALL = ["kernels/hash.cu", "kernels/msm.cu", "kernels/ntt.cu"]
 
 
@@ -399,6 +401,20 @@ def test_object_of_a_text_that_moved_is_not_stored(prover: Workspace) -> None:
     wipe(prover)
     prover.build()
     assert "int MEANWHILE;" in prover.archive_text()
+
+
+def test_what_was_made_between_the_look_and_the_claim_is_served(shared: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings, away = shared.root / "cache/v1/readings", shared.root / "away"
+    readings.rename(away)
+    wipe(shared)
+    claim = SharedCache.claim
+
+    def claim_late(self: SharedCache, requests: Any) -> Any:
+        away.rename(readings)
+        return claim(self, requests)
+
+    monkeypatch.setattr(SharedCache, "claim", claim_late)  # a forked run is of this process
+    assert shared.build().restored == ALL
 
 
 # Modes

@@ -157,12 +157,13 @@ MUTATIONS = (
     # Claims
     Mutation(
         "claims are not held", "cache/shared.py", "                            held.callback(lock.release)",
-        "                            lock.release()", ("tests/unit/test_shared.py", "tests/faults/test_trouble.py"),
+        "                            lock.release()",
+        ("tests/faults/test_kills.py::test_live_build_is_waited_for_by_name_and_its_work_taken",),
     ),
     Mutation(
         "no look between claim and compile", "pipeline.py",
         "        _restore(known, shared, out, disk)  # what was made between the look and the claim\n", "",
-        ("tests/unit/test_shared.py", "tests/faults"),
+        (f"{SHARED}::test_what_was_made_between_the_look_and_the_claim_is_served",),
     ),
     # Inputs that move
     Mutation(
