@@ -150,3 +150,15 @@ def test_full_disk_is_a_failed_build_that_says_what_to_do(number: int) -> None:
 
 def test_error_without_a_file_names_the_output_folder() -> None:
     assert "/out" in disk_error(OSError(errno.EIO, "Input/output error"), "/out").message
+
+
+def test_halves_that_a_killed_build_left_go_and_nothing_else(tmp_path: Path) -> None:
+    out = OutDir(str(tmp_path))
+    (tmp_path / "cudabuild").mkdir()
+    halves = ["cudabuild/record.json.123.tmp", ".libkernels.a.123.tmp"]
+    others = ["notes.tmp", "libkernels.a", "record.json.123.tmp.c", "cudabuild/record.json", ".libkernels.a"]
+    for name in (*halves, *others):
+        (tmp_path / name).touch()
+    with out.exclusive():
+        left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left - {"cudabuild/lock", "cudabuild/lock-test"} == set(others)

@@ -91,6 +91,22 @@ def test_cache_of_a_build_that_was_killed_while_making_it_is_a_cache(tmp_path: P
     assert (tmp_path / "CACHEDIR.TAG").is_file()
 
 
+@pytest.mark.parametrize("last", ["cudabuild-cache", "CACHEDIR.TAG"])
+def test_cache_that_was_never_finished_is_not_taken_for_anybody_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    def fail(path: str, flags: int) -> int:
+        if path.endswith(last):
+            raise OSError(28, "No space left on device", path)
+        return os.open(path, flags, 0o600)
+
+    monkeypatch.setattr("cudabuild.cache.store._private", fail)
+    with pytest.raises(CacheError, match=f"{last} cannot be used: No space"):
+        open_store(str(tmp_path / "cache"), writable=True)
+    monkeypatch.undo()
+    opened(tmp_path / "cache")
+
+
 def test_cache_that_vanishes_is_made_again_as_a_whole(store: Store, root: Path, tmp_path: Path) -> None:
     publish(store, tmp_path)
     os.rename(root, tmp_path / "gone")
