@@ -17,7 +17,7 @@ import msgspec
 from cudabuild.cache.decisions import Decision
 from cudabuild.cache.reading import Disk, Incomplete, take
 from cudabuild.cache.record import Made
-from cudabuild.elf import is_whole
+from cudabuild.elf import holds_hidden_names, is_whole
 from cudabuild.errors import BuildFailed, InputsChanged, ToolchainError
 from cudabuild.files import Stamp, stamp
 from cudabuild.ninja.steps import Outcome, Step, outcome, write
@@ -83,11 +83,10 @@ class _Before:
 
 
 def compile_units(
-    decisions: Sequence[Decision], toolchain: Toolchain, *, folder: str, objects: str, roots: Roots, disk: Disk,
-    pool: int | None,
-    run_ninja: RunNinja,
+    decisions: Sequence[Decision], toolchain: Toolchain, *, folder: str, objects: str, library: str, roots: Roots, disk: Disk,
+    pool: int | None, run_ninja: RunNinja,
 ) -> list[Compiled]:  # fmt: skip
-    """Compile each unit in scratch folders below `folder` and put what can be trusted into `objects`."""
+    """Compile each unit in scratch folders below `folder` and put what can be trusted into `objects`, for `library`."""
     results: dict[str, Compiled] = {}
     before = _Before()
     before.note(toolchain.paths)
@@ -105,7 +104,9 @@ def compile_units(
         read_again: list[str] = []
         for decision, step, result in zip(pending, steps, outcomes, strict=True):
             try:
-                results[decision.unit.name] = _take_over(decision, step, result, toolchain, objects, roots, disk, before)
+                results[decision.unit.name] = _take_over(
+                    decision, step, result, toolchain, objects, library, roots, disk, before
+                )
             except _Moved as moved:
                 results[decision.unit.name] = Compiled(decision=decision, outcome=result, script=step.script, moved=moved.path)
                 read_again += moved.read
@@ -133,8 +134,9 @@ def _steps(decisions: Sequence[Decision], toolchain: Toolchain, folder: str, roo
 
 
 def _take_over(
-    decision: Decision, step: Step, result: Outcome, toolchain: Toolchain, objects: str, roots: Roots, disk: Disk, before: _Before
-) -> Compiled:
+    decision: Decision, step: Step, result: Outcome, toolchain: Toolchain, objects: str, library: str, roots: Roots, disk: Disk,
+    before: _Before,
+) -> Compiled:  # fmt: skip
     """Judge one compile by its files. Raises _Moved when an input may have changed under it."""
     if result.exit_code != 0:
         return Compiled(decision=decision, outcome=result, script=step.script)
@@ -162,6 +164,8 @@ def _take_over(
     moved = next((path for path in (*files, *toolchain.paths, *looked_at) if before.moved_since(path, result.started_ns)), None)
     if moved is not None:
         raise _Moved(moved, [*files, *looked_at])
+    if holds_hidden_names(object_path):
+        reading = msgspec.structs.replace(reading, library=library)
     os.makedirs(objects, exist_ok=True)
     os.replace(object_path, os.path.join(objects, f"{decision.unit.name}.o"))
     made = Made(

@@ -6,6 +6,17 @@ import os
 import struct
 
 
+def holds_hidden_names(path: str) -> bool:
+    """Whether an object defines device code or data that its source calls static or anonymous.
+
+    nvcc gives those global names that are unique by a checksum of the source's real path. One object that is linked twice into a
+    program, as a hit for two crates with the same source would be, then defines them twice.
+    """
+    with open(path, "rb") as file:
+        data = file.read()
+    return any(mark in data for mark in (b"_GLOBAL__N__", b"_INTERNAL_", b"__nv_static_"))
+
+
 def is_whole(path: str) -> bool:
     """Whether an object has all the bytes that its header promises.
 

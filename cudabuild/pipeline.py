@@ -235,7 +235,8 @@ def _compile(
     scratch = out.new_scratch()
     try:
         compiled = compile_units(
-            missing, toolchain, folder=scratch, objects=out.objects, roots=roots, disk=disk, pool=limit.pool,
+            missing, toolchain, folder=scratch, objects=out.objects, roots=roots, disk=disk, library=config.name,
+            pool=limit.pool,
             run_ninja=lambda file: run_ninja(ninja, file, cwd=roots.crate, env=env.copy(), limit=limit, progress=progress),
         )  # fmt: skip
     except BaseException:

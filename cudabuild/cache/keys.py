@@ -14,7 +14,7 @@ import msgspec
 from cudabuild.files import digest_text
 
 # Goes up when the same words in a record come to mean something else; old records are then never matched.
-KEY_FORMAT = 3
+KEY_FORMAT = 4
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +45,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Paths that `__has_include` found without reading them."""
     untracked: tuple[str, ...] = ()
     """Why this reading cannot be complete, e.g. an .incbin; such an object is never fresh."""
+    library: str = ""
+    """The only library that the object may go into, if it holds hidden names; see elf.holds_hidden_names."""
     unshared: tuple[str, ...] = ()
     """Why the object is of its moment or its place, e.g. a `__TIME__`: good as long as it lies there, and for nobody else."""
 

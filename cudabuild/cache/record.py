@@ -16,7 +16,7 @@ from cudabuild.cache.keys import Reading, Request
 from cudabuild.files import Known, digest_bytes, read, write_atomically
 from cudabuild.nvcc.probe import Probe
 
-RECORD_FORMAT = 2
+RECORD_FORMAT = 3
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +51,7 @@ class _StoredMade(msgspec.Struct, frozen=True, array_like=True):
     present: tuple[str, ...]
     untracked: tuple[str, ...]
     unshared: tuple[str, ...]
+    library: str
     object: str
     output: str
     milliseconds: int
@@ -107,6 +108,7 @@ def save(path: str, record: Record) -> None:
             files=tuple(texts.setdefault(text, len(texts)) for text in entry.reading.files),
             absent=tuple(paths.setdefault(path, len(paths)) for path in entry.reading.absent),
             present=entry.reading.present, untracked=entry.reading.untracked, unshared=entry.reading.unshared,
+            library=entry.reading.library,
             object=entry.object, output=entry.output, milliseconds=entry.milliseconds, source=entry.request.source,
         )
         for source, entry in sorted(record.made.items())
@@ -127,6 +129,7 @@ def _made(entry: _StoredMade, stored: _Stored) -> Made:
             files=tuple(stored.texts[number] for number in entry.files),
             absent=tuple(stored.paths[number] for number in entry.absent),
             present=entry.present, untracked=entry.untracked, unshared=entry.unshared,
+            library=entry.library,
         ),
         object=entry.object, output=entry.output, milliseconds=entry.milliseconds,
     )

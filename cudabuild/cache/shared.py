@@ -42,6 +42,7 @@ class SharedCache:
     def __init__(self, config: BuildConfig, env: Environment, *, serve: bool = True) -> None:
         self.warnings: list[str] = []
         self._limit = config.cache_size
+        self._library = config.name
         self._added = 0
         self._wants_to_write = config.cache_mode == "read-write"
         self._serve = serve
@@ -87,6 +88,8 @@ class SharedCache:
             return None
         with self._degrading():
             for key, known in self._store.readings(request):
+                if known.library not in ("", self._library):
+                    continue
                 if reading.changes(known, disk, real):
                     continue
                 found = self._store.fetch(key, object_path)

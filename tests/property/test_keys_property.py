@@ -42,6 +42,7 @@ readings = st.builds(
     files=st.lists(st.tuples(texts, texts), max_size=3).map(tuple),
     absent=strings,
     present=strings,
+    library=texts,
     untracked=strings,
     unshared=strings,
 )

@@ -66,7 +66,7 @@ class Build:
             decisions.append(Decision(unit=unit, flags=(), request=request, action="compile", reason="first"))
         compiled = compile_units(
             decisions, toolchain, folder=str(self.root / "run"), objects=str(self.root / "obj"), roots=roots,
-            disk=Disk(Digests({})), pool=None, run_ninja=self._run,
+            disk=Disk(Digests({})), library="t", pool=None, run_ninja=self._run,
         )  # fmt: skip
         return {result.decision.unit.name: result for result in compiled}
 

@@ -114,6 +114,10 @@ DECIDES: dict[str, list[tuple[str, Change, Change]]] = {
         ("header asked for", lambda crate: crate.remove(OPTION), lambda crate: crate.write(OPTION, "")),
     ],
     "present": [("header that was there", lambda crate: None, lambda crate: crate.remove(OPTION))],
+    "library": [
+        ("library of an object with hidden names",
+         lambda crate: crate.write(SOURCE, "namespace { int k_GLOBAL__N__1; }\n"), lambda crate: crate.config(name="other")),
+    ],
 }  # fmt: skip
 NEVER = {
     "untracked": 'asm(".incbin \\"table.bin\\"");\n',
