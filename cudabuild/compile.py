@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import stat
 import time
 from collections.abc import Callable, Sequence
 
@@ -162,6 +163,7 @@ def _take_over(
     if swapped is not None:
         raise _Moved(swapped, files)
     moved = next((path for path in (*files, *toolchain.paths, *looked_at) if before.moved_since(path, result.started_ns)), None)
+    moved = moved or turned_folder(toolchain.search.outside(files), result.started_ns)
     if moved is not None:
         raise _Moved(moved, [*files, *looked_at])
     if holds_hidden_names(object_path):
@@ -173,6 +175,26 @@ def _take_over(
     )
     return Compiled(decision=decision, outcome=result, script=step.script, made=made)
 
+
+def turned_folder(files: Sequence[str], started_ns: int) -> str | None:
+    """A folder or symlink on the way to one of `files` that was put in the place of another since `started_ns`.
+
+    That leaves the files' own times alone. A link that is turned is a new one; a folder that is renamed keeps its mtime and gets
+    a new ctime, while one in which something is made or removed gets both.
+    """
+    ways = {os.path.dirname(file) for file in files}
+    for folder in list(ways):
+        while (folder := os.path.dirname(folder)) not in ways:
+            ways.add(folder)
+    for folder in sorted(ways | set(files)):
+        try:
+            status = os.lstat(folder)
+        except OSError:
+            return folder
+        link = stat.S_ISLNK(status.st_mode)
+        if (link or stat.S_ISDIR(status.st_mode)) and status.st_ctime_ns >= started_ns and (link or status.st_mtime_ns < started_ns):
+            return folder
+    return None
 
 
 def raise_failures(compiled: Sequence[Compiled], units: int) -> None:

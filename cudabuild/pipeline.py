@@ -33,7 +33,7 @@ from cudabuild.ninja.limit import job_limit
 from cudabuild.ninja.process import Progress, find_ninja, run_ninja
 from cudabuild.nvcc import arguments, libraries, reserved
 from cudabuild.nvcc.toolchain import Toolchain, examine
-from cudabuild.outdir import OutDir, disk_error
+from cudabuild.outdir import NotOurs, OutDir, disk_error
 from cudabuild.report import compose, schema, summary
 from cudabuild.report.schema import BuildReport
 from cudabuild.roots import Roots
@@ -78,7 +78,8 @@ def build(places: Places, overrides: Overrides, env: Environment, progress: Prog
         toolchain=known.toolchain, decisions=known.decisions, compiled=known.compiled, warnings=known.warnings, error=error,
         milliseconds=round((time.monotonic() - started) * 1000),
     )  # fmt: skip
-    out.keep_report(schema.encode(report))
+    if not isinstance(error, NotOurs):
+        out.keep_report(schema.encode(report))
     return Build(report=report, directives=_directives(known, report, env), error=error)
 
 
@@ -86,10 +87,13 @@ def _bring_up_to_date(
     places: Places, out: OutDir, overrides: Overrides, env: Environment, progress: Progress, known: Known
 ) -> None:
     config = known.config = load(places.crate, env, overrides)
+    out.check()
+    if not places.cargo:  # cargo's OUT_DIR belongs to the crate alone
+        out.check_library(config.name)
     reserved.check(config, env)
     units = known.units = find_units(config, known.roots)
     arguments.check_paths(config, units, known.roots)
-    record = known.record = _load(out)
+    record = known.record = _load(out, known.roots)
     shared = SharedCache(config, env, serve=not out.rebuild_asked)
     known.warnings = shared.warnings
     digests = Digests({**shared.digests(), **record.digests})
@@ -103,7 +107,7 @@ def _bring_up_to_date(
             _do_missing_work(out, env, progress, known, config, toolchain, digests, shared)
     elif digests.used() != record.digests or toolchain.probe not in record.probes:
         with out.exclusive():
-            record = known.record = _load(out)
+            record = known.record = _load(out, known.roots)
             probes = (toolchain.probe,)
             records.save(out.record, msgspec.structs.replace(record, probes=probes, digests=digests.used()))
     out.make_stamp()
@@ -121,7 +125,7 @@ def _do_missing_work(
     digests: Digests, shared: SharedCache,
 ) -> None:  # fmt: skip
     """Under the lock: decide once more, for another build may have done the work while we waited; compile; archive; record."""
-    record = known.record = _load(out)
+    record = known.record = _load(out, known.roots)
     units, roots, disk = known.units, known.roots, Disk(digests)
     known.decisions = _decide_all(units, config, toolchain, record, out, env, roots, disk)
     _restore(known, shared, out, disk)
@@ -155,10 +159,13 @@ def _do_missing_work(
         shared.keep(toolchain.probe, digests.used())
 
 
-def _load(out: OutDir) -> Record:
-    """The last build's record, without its objects if a rebuild was asked for."""
+def _load(out: OutDir, roots: Roots) -> Record:
+    """The last build's record, without the objects that a rebuild or another place rules out."""
     record = records.load(out.record)
-    return msgspec.structs.replace(record, made={}) if out.rebuild_asked else record
+    made = {} if out.rebuild_asked else record.made
+    if record.place != (roots.crate, roots.out):
+        made = {source: one for source, one in made.items() if not one.reading.unshared}
+    return msgspec.structs.replace(record, made=made, place=(roots.crate, roots.out))
 
 
 def _missing(known: Known) -> list[Decision]:
@@ -261,7 +268,8 @@ def _directives(known: Known, report: BuildReport, env: Environment) -> tuple[Di
         stamp = OutDir(known.roots.out).stamp
         if os.path.exists(stamp):
             lines.append(Directive("rerun-if-changed", stamp))
-        lines += [directives.warning(text) for text in watched.blind_globs(known.config, own)]
+        blind = watched.blind_spots(known.config, known.toolchain, made, known.roots, own)
+        lines += [directives.warning(text) for text in blind]
     lines += directives.rerun_if_env_changed(env.names_read)
     lines += known.link
     log = known.config.log if known.config is not None else "summary"

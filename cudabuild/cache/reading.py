@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from cudabuild.cache.keys import KeyChange, Reading, Request
 from cudabuild.files import Digests, read, within
@@ -34,6 +35,10 @@ class Disk:
         if path not in self._exists:
             self._exists[path] = os.path.exists(path)
         return self._exists[path]
+
+    def holds(self, path: str) -> bool:
+        """Whether there is something to include at `path`: a folder is nothing."""
+        return self.exists(path) and not os.path.isdir(path)
 
     def text(self, path: str) -> Text:
         if path not in self._texts:
@@ -95,6 +100,8 @@ def take(
             untracked.append(f"{roots.logical(path).removeprefix('@crate/')} uses __has_include with a computed name")
         if text.includes_binary and not builtin:
             untracked.append(f"{roots.logical(path).removeprefix('@crate/')} reads files by .incbin or #embed")
+    if any("has_include" in word for word in (*request.flags, *(value for _, value in request.environment))):
+        untracked.append("the flags give __has_include another name")
     # A phantom that comes to exist may be a file that is read after all.
     absent.update(missing)
     reading = Reading(
@@ -128,7 +135,7 @@ def changes(reading: Reading, disk: Disk, real: Callable[[str], str]) -> tuple[K
                     found.append(KeyChange("absent", name))
                 else:
                     disk.absent.add(name)
-    found += [KeyChange("present", name) for name in reading.present if not disk.exists(real(name))]
+    found += [KeyChange("present", name) for name in reading.present if not disk.holds(real(name))]
     found += [KeyChange("untracked", reason) for reason in reading.untracked]
     return tuple(found)
 
@@ -146,10 +153,10 @@ def _unreported(paths: Sequence[str], search: Search, disk: Disk) -> list[str]:
     found: dict[str, None] = {}
     for path in search.outside(paths):
         for mention in disk.text(path).includes:
-            places = (os.path.join(*place) for place in search.candidates(mention, path))
-            target = next(filter(os.path.isfile, places), None)
-            if target is not None and target not in named and (os.path.realpath(target) in real or disk.digest(target) in once):
-                found[target] = None
+            targets = filter(os.path.isfile, (os.path.join(*place) for place in search.candidates(mention, path)))
+            for target in targets if mention.further else islice(targets, 1):
+                if target not in named and (os.path.realpath(target) in real or disk.digest(target) in once):
+                    found[target] = None
     return list(found)
 
 

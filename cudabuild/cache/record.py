@@ -36,6 +36,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """By the unit's logical source path."""
     probes: tuple[Probe, ...] = ()
     digests: Mapping[str, Known] = {}
+    place: tuple[str, str] = ("", "")
+    """The real folders of crate and output; what may not leave its place (`Reading.unshared`) is good there only."""
     library: str = ""
     """The archive's file name."""
     archive: str = ""
@@ -72,6 +74,7 @@ class _Stored(msgspec.Struct, frozen=True, kw_only=True):
     made: Mapping[str, _StoredMade]
     probes: tuple[Probe, ...]
     digests: Mapping[str, Known]
+    place: tuple[str, str]
     library: str
     archive: str
     members: tuple[tuple[str, str], ...]
@@ -91,7 +94,8 @@ def load(path: str) -> Record:
             return Record()
         return Record(
             made={source: _made(entry, stored) for source, entry in stored.made.items()},
-            probes=stored.probes, digests=stored.digests, library=stored.library, archive=stored.archive, members=stored.members,
+            probes=stored.probes, digests=stored.digests, place=stored.place,
+            library=stored.library, archive=stored.archive, members=stored.members,
         )
     except (msgspec.MsgspecError, IndexError):
         return Record()
@@ -115,7 +119,8 @@ def save(path: str, record: Record) -> None:
     }
     stored = _Stored(
         format=RECORD_FORMAT, requests=tuple(requests), texts=tuple(texts), paths=tuple(paths), made=made,
-        probes=record.probes, digests=record.digests, library=record.library, archive=record.archive, members=record.members,
+        probes=record.probes, digests=record.digests, place=record.place,
+        library=record.library, archive=record.archive, members=record.members,
     )
     os.makedirs(os.path.dirname(path), exist_ok=True)
     data = msgspec.json.encode(stored)

@@ -13,7 +13,7 @@ import pytest
 from cudabuild.cache.decisions import Decision
 from cudabuild.cache.keys import Request
 from cudabuild.cache.reading import Disk, changes
-from cudabuild.compile import Compiled, compile_units, raise_failures
+from cudabuild.compile import Compiled, compile_units, raise_failures, turned_folder
 from cudabuild.errors import BuildFailed, InputsChanged
 from cudabuild.files import Digests, digest_file
 from cudabuild.graph.search import Search
@@ -169,3 +169,29 @@ def test_tool_that_was_swapped_before_the_compile_gives_no_object_under_its_old_
     assert all(result.made is None for result in results.values())
     with pytest.raises(InputsChanged, match="nvcc"):
         raise_failures(list(results.values()), 3)
+
+
+@pytest.mark.parametrize("how", ["folder renamed", "link turned", "link to a header turned"])
+def test_way_to_a_header_that_was_turned_is_seen(tmp_path: Path, how: str) -> None:
+    """The header's own times are older than the compile."""
+    for name in ("old", "new"):
+        (tmp_path / name / "sub").mkdir(parents=True)
+        (tmp_path / name / "sub/f.h").write_text(name)
+    (tmp_path / "inc").symlink_to("old")
+    (tmp_path / "l.h").symlink_to("old/sub/f.h")
+    time.sleep(0.06)
+    started = time.time_ns()
+    files = [str(tmp_path / "inc/sub/f.h"), str(tmp_path / "l.h")]
+    assert turned_folder(files, started) is None
+    time.sleep(0.02)
+    (tmp_path / "old/other").write_text("a new file beside it is nothing")
+    assert turned_folder(files, started) is None
+    if how == "folder renamed":
+        (tmp_path / "old").rename(tmp_path / "gone")
+        (tmp_path / "new").rename(tmp_path / "old")
+        files = [str(tmp_path / "old/sub/f.h")]
+    else:
+        link, target = ("inc", "new") if how == "link turned" else ("l.h", "new/sub/f.h")
+        (tmp_path / link).unlink()
+        (tmp_path / link).symlink_to(target)
+    assert turned_folder(files, started) is not None

@@ -287,3 +287,27 @@ def test_what_was_found_true_is_looked_at_again_after_compilers_ran(crate: Crate
     crate.write("k/f.h", "in its way")
     disk.forget()
     assert {change.kind for change in changes(reading, disk, crate.roots.real)} == {"file", "absent"}
+
+
+def test_copy_that_include_next_leads_to_is_read(crate: Crate) -> None:
+    """`#pragma once` takes the second for the first, so nvcc does not report it."""
+    text = "#pragma once\n#include_next <v.h>\n"
+    crate.write("inc/v.h", text)
+    crate.write("inc2/v.h", text)
+    search = msgspec.structs.replace(crate.search, folders=(str(crate.root / "inc"), str(crate.root / "inc2")), builtin=())
+    reading, _ = take(REQUEST, ("k/a.cu", "inc/v.h"), search, Disk(Digests({})), crate.roots)
+    assert "@crate/inc2/v.h" in dict(reading.files)
+
+
+def test_folder_in_the_place_of_a_header_that_was_asked_for_is_a_change(crate: Crate) -> None:
+    crate.write("k/opt.h", "")
+    crate.write("k/a.cu", '#if __has_include("opt.h")\n#endif\n')
+    reading = crate.take("k/a.cu")
+    assert crate.changes(reading) == []
+    (crate.root / "k/opt.h").unlink()
+    (crate.root / "k/opt.h").mkdir()
+    assert crate.changes(reading) == ["present @crate/k/opt.h"]
+
+
+def test_flags_that_give_has_include_another_name_are_told(crate: Crate) -> None:
+    assert crate.take("k/a.cu", flags=("-DHI=__has_include",)).untracked == ("the flags give __has_include another name",)

@@ -131,3 +131,29 @@ def test_question_for_the_next_header_of_a_name_is_told_apart() -> None:
 )
 def test_macros_for_a_time_are_found(text: str, moments: tuple[str, ...]) -> None:
     assert examine(text.encode()).moments == moments
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['#if __has_include/**/("opt.h")', "#define HI __has_include", "#if __has_include ( NAME )", "#if __has_include_next(X)"],
+)
+def test_probe_by_another_way_is_computed(text: str) -> None:
+    assert examine(text.encode()).computed_probe
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['#if __has_include("a.h")', "#ifdef __has_include", "#if defined(__has_include) && __has_include (<a.h>)", "#ifndef __has_include"],
+)
+def test_plain_probe_is_not_computed(text: str) -> None:
+    assert not examine(text.encode()).computed_probe
+
+
+def test_file_that_the_assembler_includes_is_told() -> None:
+    assert examine(b'asm(".include \\"k/c.inc\\"");').includes_binary
+    assert not examine(b'list.include("x"); // .include').includes_binary
+
+
+def test_value_of_a_macro_may_be_included_and_next_goes_on() -> None:
+    assert examine(b'#define H "p/v.h"\n').includes == (Mention("p/v.h", True),)
+    assert examine(b"#include_next <v.h>\n").includes == (Mention("v.h", False, True),)
