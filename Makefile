@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
+DEPENDENCIES := $(VENV)/.dependencies
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
@@ -12,10 +13,15 @@ unexport MAKEFLAGS MAKELEVEL MFLAGS
 
 .PHONY: demo test test-all lint bench clean
 
-$(READY): pyproject.toml Makefile
+$(DEPENDENCIES): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable '.[cuda13]' --group dev
+	$(BIN)/python -m pip install --quiet '.[cuda13]' --group dev
+	touch $@
+
+# Not --editable: its import hook comes before PYTHONPATH, by which tests try a changed copy of the package.
+$(READY): $(DEPENDENCIES) $(shell find cudabuild templates -name '*.py' -o -name '*.toml' -o -name '*.rs')
+	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall .
 	touch $@
 
 demo: $(READY) ## build the example prover with its kernels, run it, edit a header, see what is rebuilt
