@@ -7,6 +7,9 @@
     <out>/cudabuild/run-<id>/         the last build's scripts and logs, one folder a compiled unit
     <out>/cudabuild/stamp             announced to cargo; `cudabuild invalidate` touches it
     <out>/cudabuild/lock              held while a build writes here
+    <out>/cudabuild/.cudabuild        says that the folder is cudabuild's; made before all else
+
+`--out` may name any folder, so what is not known to be cudabuild's is refused whole, and only names of its own form are removed.
 """
 
 from __future__ import annotations
@@ -27,6 +30,14 @@ from cudabuild.files import read
 
 _REBUILD = b"rebuild\n"
 _HALF = re.compile(r"(record\.json|\.lib.+\.a)\.\d+\.tmp")
+_SCRATCH = re.compile(r"run-[0-9a-f]+-[0-9a-f]+")
+_OBJECT = re.compile(r".+-[0-9a-f]{8}\.o(\.\d+\.tmp)?")
+_RECORD = b'{"record":{"format":'
+_REPORT = b'{\n  "schema": '
+
+
+class NotOurs(ConfigError):
+    """Something in the place of the build belongs to somebody else. Nothing there is touched, not even for the report."""
 
 
 class OutDir(msgspec.Struct, frozen=True):
@@ -63,6 +74,46 @@ class OutDir(msgspec.Struct, frozen=True):
     def object(self, unit_name: str) -> str:
         return os.path.join(self.objects, f"{unit_name}.o")
 
+    def check(self) -> None:
+        """Raise NotOurs when another program, or a user, has the folder."""
+        for folder in (self.own, self.objects, self.links):
+            if os.path.islink(folder):
+                raise NotOurs(f"{folder} is a symlink: builds do not write through it", "remove it, or name another folder with --out")
+        if not (self._entries(self.own) == [] or self._is_marked or self._begins(self.report, _REPORT)):
+            raise NotOurs(
+                f"{self.own} is not cudabuild's: it holds other files and no {os.path.basename(self._marker)}",
+                "name another folder with --out, or remove that one",
+            )
+
+    def check_library(self, name: str) -> None:
+        """Raise NotOurs when a library of that name is there and no build has ever run here."""
+        if os.path.lexists(self.archive(name)) and not self._is_marked:
+            raise NotOurs(
+                f"{self.archive(name)} is there already, and no build of cudabuild made it",
+                "remove it, set another `name`, or name another folder with --out",
+            )
+
+    @property
+    def _marker(self) -> str:
+        return os.path.join(self.own, ".cudabuild")
+
+    @property
+    def _is_marked(self) -> bool:
+        """Folders of the first releases have no marker but a record."""
+        return os.path.isfile(self._marker) or self._begins(self.record, _RECORD)
+
+    def _begins(self, path: str, start: bytes) -> bool:
+        """Whether a file begins so, as far as it was written before a build was killed."""
+        data = read(path)
+        return data is not None and start.startswith(data[: len(start)])
+
+    def _make(self) -> None:
+        self.check()
+        os.makedirs(self.own, exist_ok=True)
+        if not os.path.exists(self._marker):
+            with open(self._marker, "wb"):
+                pass
+
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the folder against other builds. The kernel frees the lock of a dead holder, so nobody waits for one.
@@ -70,7 +121,7 @@ class OutDir(msgspec.Struct, frozen=True):
         Cargo never builds into one OUT_DIR twice at a time, so a file system without locks costs nothing but the protection
         against a build by hand meanwhile.
         """
-        os.makedirs(self.own, exist_ok=True)
+        self._make()
         path = os.path.join(self.own, "lock")
         try:
             lock = locks.take(path)
@@ -95,18 +146,20 @@ class OutDir(msgspec.Struct, frozen=True):
                     os.unlink(os.path.join(folder, entry))
 
     def keep_report(self, text: bytes) -> None:
-        """Replace report.json. A folder that cannot be written has its own error by now.
+        """Replace report.json. A folder that cannot be written, or is not ours, has its own error by now. One that holds nothing
+        else is not marked: `check_library` asks whether a build has run.
 
         The old one is removed first: to rename over a file, or to truncate it, makes ext4 write to the disk at once, which took
         longer than all else in a build with nothing to do.
         """
         try:
+            self.check()
             os.makedirs(self.own, exist_ok=True)
             if os.path.lexists(self.report):
                 os.unlink(self.report)
             with open(self.report, "wb") as file:
                 file.write(text)
-        except OSError:
+        except (OSError, NotOurs):
             pass
 
     def make_stamp(self) -> None:
@@ -131,7 +184,7 @@ class OutDir(msgspec.Struct, frozen=True):
     def new_scratch(self) -> str:
         """A folder for this build's compiles, under a name that no earlier build used: an nvcc that outlived a killed build
         cannot write into this one. Those of earlier builds are removed."""
-        self._remove(entry for entry in self._entries(self.own) if entry.startswith("run-"))
+        self._remove(entry for entry in self._entries(self.own) if _SCRATCH.fullmatch(entry))
         scratch = os.path.join(self.own, f"run-{os.getpid():x}-{time.time_ns():x}")
         os.makedirs(scratch)
         return scratch
@@ -155,8 +208,9 @@ class OutDir(msgspec.Struct, frozen=True):
         """Sources that are gone leave nothing behind."""
         current = {f"{name}.o" for name in unit_names}
         for entry in self._entries(self.objects):
-            if entry not in current:
-                os.unlink(os.path.join(self.objects, entry))
+            path = os.path.join(self.objects, entry)
+            if entry not in current and _OBJECT.fullmatch(entry) and (os.path.islink(path) or not os.path.isdir(path)):
+                os.unlink(path)
 
     def _entries(self, folder: str) -> list[str]:
         return os.listdir(folder) if os.path.isdir(folder) else []

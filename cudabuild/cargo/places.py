@@ -7,7 +7,7 @@ import os
 import msgspec
 
 from cudabuild.errors import ConfigError
-from cudabuild.files import read
+from cudabuild.files import digest_text, read
 from cudabuild.host import Environment
 
 
@@ -22,14 +22,17 @@ class Places(msgspec.Struct, frozen=True):
 def find_places(manifest_dir: str | None, out: str | None, env: Environment, cwd: str) -> Places:
     """The crate is the one named, else cargo's, else the nearest one upwards of `cwd`.
 
-    By hand the output goes to <target>/cudabuild/<crate's folder name>, so that `cargo clean` removes it.
+    By hand the output goes to <target>/cudabuild/, so that `cargo clean` removes it. There the crate's folder name is not enough:
+    a workspace may hold a/kernels and b/kernels.
     """
     crate = _utf8(_crate(manifest_dir, env, cwd))
     from_cargo = env.peek("OUT_DIR")
     if out is None and from_cargo:
         return Places(crate, _utf8(os.path.abspath(from_cargo)), True)
     if out is None:
-        out = os.path.join(target_folder(crate, env), "cudabuild", os.path.basename(crate))
+        target = target_folder(crate, env)
+        unique = digest_text(os.path.relpath(crate, target))[:8]
+        out = os.path.join(target, "cudabuild", f"{os.path.basename(crate)}-{unique}")
     return Places(crate, _utf8(os.path.abspath(os.path.join(cwd, out))), False)
 
 

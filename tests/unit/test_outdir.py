@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cudabuild.errors import BuildFailed, ConfigError
-from cudabuild.outdir import OutDir, disk_error
+from cudabuild.outdir import NotOurs, OutDir, disk_error
 
 REPOSITORY = Path(__file__).parents[2]
 HOLD = """
@@ -69,7 +69,8 @@ def test_killed_holder_is_not_waited_for(out: OutDir, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("content", ["", "12345\nanother-host\n"])
 def test_lock_file_that_lies_about_is_not_a_lock(out: OutDir, content: str) -> None:
     """C20"""
-    os.makedirs(out.own)
+    with out.exclusive():
+        pass
     Path(out.own, "lock").write_text(content)
     started = time.monotonic()
     with out.exclusive():
@@ -112,10 +113,21 @@ def test_intermediate_files_go_and_scripts_and_logs_stay(out: OutDir) -> None:
 
 def test_object_of_a_source_that_is_gone_goes_too(out: OutDir) -> None:
     os.makedirs(out.objects)
-    for name in ("a-1", "b-2", "old-3"):
+    for name in ("a-00000001", "b-00000002", "old-00000003"):
         Path(out.object(name)).write_text("")
-    out.remove_old_objects(["a-1", "b-2", "never-made"])
-    assert sorted(os.listdir(out.objects)) == ["a-1.o", "b-2.o"]
+    Path(f"{out.object('a-00000001')}.123.tmp").write_text("")
+    out.remove_old_objects(["a-00000001", "b-00000002", "never-made-00000004"])
+    assert sorted(os.listdir(out.objects)) == ["a-00000001.o", "b-00000002.o"]
+
+
+def test_what_is_not_of_our_own_form_is_left_alone(out: OutDir) -> None:
+    os.makedirs(f"{out.own}/run-notes")
+    os.makedirs(out.object("folder-00000001"))
+    Path(out.objects, "notes.o").write_text("")
+    out.remove_old_objects([])
+    out.new_scratch()
+    assert sorted(os.listdir(out.objects)) == ["folder-00000001.o", "notes.o"]
+    assert os.path.isdir(f"{out.own}/run-notes")
 
 
 def test_first_build_has_nothing_to_remove(out: OutDir) -> None:
@@ -124,7 +136,7 @@ def test_first_build_has_nothing_to_remove(out: OutDir) -> None:
 
 
 def test_report_replaces_the_one_before(out: OutDir) -> None:
-    for text in (b"first, and longer", b"second"):
+    for text in (b'{\n  "schema": 1, "longer": 1}', b'{\n  "schema": 1}'):
         out.keep_report(text)
         assert Path(out.report).read_bytes() == text
 
@@ -161,4 +173,35 @@ def test_halves_that_a_killed_build_left_go_and_nothing_else(tmp_path: Path) -> 
         (tmp_path / name).touch()
     with out.exclusive():
         left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert left - {"cudabuild/lock", "cudabuild/lock-test"} == set(others)
+    assert left - {"cudabuild/lock", "cudabuild/lock-test", "cudabuild/.cudabuild"} == set(others)
+
+
+def test_folder_of_a_build_is_known_again_even_when_it_was_killed_at_once(out: OutDir) -> None:
+    os.makedirs(out.own)
+    out.check()
+    with out.exclusive():
+        assert os.path.lexists(f"{out.own}/.cudabuild")
+        out.check()
+        Path(out.archive("k")).touch()
+        out.check_library("k")
+
+
+def test_report_alone_does_not_make_a_library_ours(out: OutDir) -> None:
+    """A configuration error is reported before anything is looked at."""
+    os.makedirs(out.root)
+    Path(out.archive("k")).touch()
+    out.keep_report(b'{\n  "schema": 1,\n}\n')
+    out.check()
+    with pytest.raises(NotOurs, match="libk.a"):
+        out.check_library("k")
+
+
+@pytest.mark.parametrize("name", ["cudabuild", "cudabuild/obj", "cudabuild/lib"])
+def test_symlink_in_a_folders_place_is_not_followed(out: OutDir, name: str) -> None:
+    with out.exclusive():
+        pass
+    if name == "cudabuild":
+        os.rename(out.own, f"{out.root}/elsewhere")
+    os.symlink(f"{out.root}/elsewhere", f"{out.root}/{name}")
+    with pytest.raises(NotOurs, match="symlink"):
+        out.check()
