@@ -53,7 +53,10 @@ def flags(
     return tuple(out)
 
 
-_DEBUG = re.compile(r"-{1,2}(g\w*|G|lineinfo|generate-line-info|device-debug|debug|pg|fprofile\S*|ftest-coverage|-coverage)")
+_DEBUG = re.compile(
+    r"-{1,2}(g(?!encode\b|enerate-(?!line-info)|pu-).*|G|lineinfo|device-debug|debug|pg|fprofile.*|ftest-coverage|coverage)"
+)
+_BETWEEN_OPTIONS = re.compile(r"""[\s,='"\\]+""")
 
 
 def bound_to(
@@ -81,11 +84,10 @@ def _holds_paths(config: BuildConfig, unit: Unit, environment: Mapping[str, str]
     if config.debug or config.lineinfo:
         return True
     named = [*config.flags, *config.host_flags]
-    for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
-        named += re.split(r"[\s,]+", environment.get(name, ""))
+    named += [environment.get(name, "") for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")]
     places = [unit.source, *map(roots.argument, (*config.include, *config.system_include))]
     inside = any(within(roots.absolute(place), roots.out) for place in places)
-    return inside or any(_DEBUG.fullmatch(part) for word in named for part in word.split(","))
+    return inside or any(_DEBUG.fullmatch(part) for word in named for part in _BETWEEN_OPTIONS.split(word))
 
 
 def check_paths(config: BuildConfig, units: Sequence[Unit], roots: Roots) -> None:

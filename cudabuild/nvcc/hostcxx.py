@@ -12,6 +12,7 @@ import msgspec
 from cudabuild.errors import ConfigError, ToolchainError
 from cudabuild.host import Environment, run, search_path
 from cudabuild.nvcc.find import CACHING_WRAPPERS
+from cudabuild.nvcc.quoting import refuse, refuse_program
 
 _SETTING = "the `host-compiler` setting"
 _WRAPPERS = CACHING_WRAPPERS | {"distcc", "icecc"}
@@ -111,10 +112,12 @@ def _single_program(value: str, origin: str, env: Environment, crate_root: str) 
 
 
 def _resolve(value: str, origin: str, env: Environment, crate_root: str) -> str:
+    refuse("tool", value, origin)
     compiler = _find(value, env, crate_root)
     if compiler is None:
         place = "is not an executable file" if os.sep in value else "is not on PATH"
         raise ToolchainError(f"the host compiler {value!r}, from {origin}, {place}", _cure(env, "g++", None))
+    refuse_program(compiler, origin)
     return compiler
 
 

@@ -14,6 +14,7 @@ from cudabuild.errors import ConfigError, ToolchainError
 from cudabuild.files import Digests, digest_text, within
 from cudabuild.host import Environment, run, search_path
 from cudabuild.nvcc import arguments, dryrun, find, hostcxx
+from cudabuild.nvcc.quoting import refuse
 from cudabuild.roots import Roots
 
 
@@ -28,7 +29,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[tuple[str, str, str], ...]
     """Role, absolute path and content digest."""
     include_dirs: tuple[str, ...]
-    """The folders that are searched for headers, in order, as nvcc spells them."""
+    """The folders that are searched for headers, in order, as nvcc spells them; see _search_order."""
     builtin_dirs: tuple[str, ...]
     """Those among them that belong to the toolkit or the host compiler."""
     library_dirs: tuple[str, ...]
@@ -54,6 +55,8 @@ def ask(
             "check `flags`, `host-flags`, `std` and NVCC_PREPEND_FLAGS, NVCC_APPEND_FLAGS",
         )
     plan = dryrun.parse(done.stderr)
+    for name in ("TOP", "_HERE_"):
+        refuse("tool", plan.variables.get(name, ""), f"the toolkit of {found.nvcc}")
     driver = _resolve(dryrun.host_compiler(plan), env)
     if driver is None:
         raise ToolchainError(
@@ -61,27 +64,25 @@ def ask(
             "install g++, or set `host-compiler` or NVCC_CCBIN",
         )
     _check_host(plan, driver, host, env)
+    commands = _logical_commands(plan, plan.variables.get("TOP", ""))
+    if not _is_binary(driver):
+        commands += _what_it_adds(driver, dryrun.host_flags(plan), env)
     root = os.path.normpath(plan.variables["TOP"]) if os.path.exists(plan.variables.get("TOP", "")) else ""
     spelled_root = plan.variables.get("TOP", "")
     tools = [*dryrun.tool_paths(plan), *_host_tools(driver, env)]
     if os.path.realpath(found.nvcc) not in (os.path.realpath(path) for _, path in tools):
         tools.insert(0, ("nvcc as called", found.nvcc))
     system = _builtin_folders(driver, dryrun.host_flags(plan), env)
-    entries = dryrun.include_dirs(plan)
-    folders = ["."] if dryrun.forces_includes(plan) else []
-    folders += [entry.path for entry in entries if entry.kind in ("quote", "user")] + _listed(env.get("CPATH"))
-    folders += [entry.path for entry in entries if entry.kind == "system"]
-    folders += _listed(env.get("CPLUS_INCLUDE_PATH")) + _listed(env.get("C_INCLUDE_PATH")) + system
-    folders += [entry.path for entry in entries if entry.kind == "after"]
+    folders = _search_order(plan, system, env)
     toolkit = [folder for folder in folders if root and within(os.path.normpath(folder), root)]
     return Probe(
         question=question, version=version, available=available, host_compiler=driver,
         tools=tuple((role, path, digests.of(path) or "") for role, path in tools),
-        include_dirs=tuple(dict.fromkeys(folders)),
+        include_dirs=folders,
         builtin_dirs=tuple(dict.fromkeys([*toolkit, *(folder for folder in system if folder != "/usr/local/include")])),
         library_dirs=tuple(os.path.normpath(path) for path in dryrun.library_dirs(plan)),
         root=spelled_root,
-        commands=digest_text(_logical_commands(plan, spelled_root)),
+        commands=digest_text(commands),
         direct=_is_binary(found.nvcc) and _is_binary(driver) and _is_own(found.nvcc, plan),
     )  # fmt: skip
 
@@ -134,6 +135,25 @@ def _builtin_folders(driver: str, flags: tuple[str, ...], env: Environment) -> l
     text = run([driver, *flags, "-E", "-v", "-x", "c++", "/dev/null"], env={**child, "LC_ALL": "C"}).stderr
     listing = re.search(r"^#include <\.\.\.> search starts here:\n(.*?)^End of search list", text, re.MULTILINE | re.DOTALL)
     return [line.strip() for line in listing[1].splitlines()] if listing else []
+
+
+def _what_it_adds(driver: str, flags: tuple[str, ...], env: Environment) -> str:
+    """What a host compiler that is a script makes of its arguments today: its macros, and the commands that it runs."""
+    done = run([driver, *flags, "-E", "-dM", "-v", "-x", "c++", "/dev/null"], env={**env.copy(), "LC_ALL": "C"})
+    return re.sub(r"/cc\w{6}\b", "/cc", done.stdout + done.stderr)
+
+
+def _search_order(plan: dryrun.DryRun, builtin: list[str], env: Environment) -> tuple[str, ...]:
+    """Every folder in each of the places where it may be searched. gcc drops an -I folder that is a system folder too, and
+    searches it in the later place; whether two names are one folder can change from build to build."""
+    of_kind: dict[dryrun.DirKind, list[str]] = {"quote": [], "user": [], "system": [], "after": []}
+    for entry in dryrun.include_dirs(plan):
+        of_kind[entry.kind].append(entry.path)
+    quote = (["."] if dryrun.forces_includes(plan) else []) + of_kind["quote"]
+    user = of_kind["user"] + _listed(env.get("CPATH"))
+    variables = _listed(env.get("CPLUS_INCLUDE_PATH")) + _listed(env.get("C_INCLUDE_PATH"))
+    system = [*of_kind["system"], *variables, *builtin, *of_kind["after"]]
+    return (*dict.fromkeys(quote), *dict.fromkeys(user), *dict.fromkeys(system))
 
 
 def _listed(value: str | None) -> list[str]:

@@ -12,6 +12,7 @@ Measured alike with nvcc 13.0 and 13.5; tests/nvcc/test_quoting_real.py holds th
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Literal
 
@@ -31,11 +32,15 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _CRATE_REFUSED = re.compile(r'[`"\\]|\$[({$]')
 
 
-def refuse(kind: Literal["source", "folder", "crate", "flag"], value: str, where: str) -> None:
+_TOOL_REFUSED = re.compile(r'[$`"\\]')
+
+
+def refuse(kind: Literal["source", "folder", "crate", "tool", "flag"], value: str, where: str) -> None:
     """Raise ConfigError if `value` cannot reach the compilers as it is; `where` is what the message calls it.
 
     `source`, `folder`: the path of a source, or of an include or output folder, as nvcc is given it. `crate`: the
-    folder that nvcc runs in. `flag`: an argument in nvcc's own syntax.
+    folder that nvcc runs in. `tool`: the path of nvcc or of the host compiler, which stands in double quotes in the
+    commands that nvcc makes. `flag`: an argument in nvcc's own syntax.
     """
     _refuse_control(value, where)
     if kind in ("source", "folder"):
@@ -52,10 +57,26 @@ def refuse(kind: Literal["source", "folder", "crate", "flag"], value: str, where
                 f"{where}: {value!r} holds {match[0]}, which nvcc's shell would act on",
                 "move the crate to a folder without it",
             )
+    elif kind == "tool":
+        if match := _TOOL_REFUSED.search(value):
+            raise ConfigError(
+                f"{where}: {value!r} holds {match[0]}, which nvcc's shell would act on",
+                "install it in a folder without it, or name it by a symlink",
+            )
     elif bad := _first_of(FLAG_REFUSED, value):
         raise ConfigError(
             f"{where}: {value!r} holds {bad}, which nvcc's shell would act on",
             "give macros in `define` and host compiler arguments in `host-flags`: they pass every character on",
+        )
+
+
+def refuse_program(path: str, where: str) -> None:
+    """Raise ConfigError for a host compiler that nvcc cannot call: it writes its folder in quotes and its name bare."""
+    refuse("tool", path, where)
+    if match := _ACTIVE_IN_SHELL.search(os.path.basename(path)):
+        raise ConfigError(
+            f"{where}: the name of {path!r} holds {match[0]}, which nvcc's shell would act on",
+            "name it by a symlink without it",
         )
 
 

@@ -70,7 +70,16 @@ _GLUED = ("-D", "-U", "-I", "-L", "-l", "-O", "-t", "-m")
 _HOST_OUTPUT = ("-o", "-M", "-Wp,-M", "-x")
 # What is in such a file decides about the object, and no compiler tells that it was read.
 _FLAG_FILE = re.compile(r"(?:^|[=,])(?:@|(?:-optf|--options-file)(?:[=,]|$))")
-_WRITE_OUT = "write its flags out: nothing would notice when the file says something else"
+# Options of the host compiler that make it read files, or search folders in an order, of which no compiler tells.
+_UNSEEN = {
+    **dict.fromkeys(("-specs", "--specs"), "write out the options that the file adds"),
+    **dict.fromkeys(("-B", "-wrapper", "-fplugin"), "name the compiler that is to run in `host-compiler`"),
+    **dict.fromkeys(("-fprofile-use", "-fauto-profile", "-fbranch-probabilities"),
+                    "remove it: nothing would notice when the profile changes"),
+    **dict.fromkeys(("--include-d", "-iprefix", "-iwithprefix", "-I-"), "use the fields `include` and `system-include`"),
+}  # fmt: skip
+_HOST_OPTIONS = ("-Xcompiler", "--compiler-options")
+_WRITE_OUT = "remove it and write its flags out: nothing would notice when the file says something else"
 
 
 def check(config: BuildConfig, env: Environment) -> None:
@@ -87,6 +96,7 @@ def check(config: BuildConfig, env: Environment) -> None:
 def refuse_flags(flags: Sequence[str], where: str) -> None:
     """Raise ConfigError for what may not stand in `flags`."""
     _refuse_flag_files(flags, where)
+    _refuse_unseen(_for_host(flags), where)
     for flag in _options(flags):
         name = flag.partition("=")[0]
         if cure := _CURES.get(name):
@@ -102,9 +112,31 @@ def refuse_flags(flags: Sequence[str], where: str) -> None:
             )
 
 
+def _refuse_unseen(host_flags: Iterable[str], where: str) -> None:
+    for flag in host_flags:
+        for option, cure in _UNSEEN.items():
+            if flag.startswith(option):
+                raise ConfigError(f"{where}: {flag!r} makes the host compiler use what cudabuild cannot see", cure)
+
+
+def _for_host(arguments: Iterable[str]) -> Iterator[str]:
+    """What nvcc hands on to the host compiler, by -Xcompiler or because it does not know it."""
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in _HOST_OPTIONS:
+            yield from re.split(r"""[\s,'"\\]+""", value if equals else next(words, ""))
+        elif word in _TAKES_VALUE:
+            next(words, None)
+        elif name not in _TAKES_VALUE:
+            yield word
+
+
 def refuse_host_flags(flags: Sequence[str], where: str) -> None:
     """Raise ConfigError for what may not stand in `host-flags`."""
     _refuse_flag_files(flags, where)
+    for flag in flags:
+        _refuse_unseen(flag.split(",") if flag.startswith("-Wp,") else [flag], where)
     for flag in flags:
         if flag.startswith("-std="):
             raise ConfigError(f"{where}: {flag!r} may not be given as a host flag", _CURES["-std"])
@@ -120,6 +152,7 @@ def refuse_variable(name: str, value: str) -> None:
     except ValueError:
         words = value.split()  # unbalanced quotes: nvcc will say so itself
     _refuse_flag_files(words, name)
+    _refuse_unseen(_for_host(words), name)
     for flag in _options(words):
         if flag.partition("=")[0] in OUTPUT:
             raise ConfigError(

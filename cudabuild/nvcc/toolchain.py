@@ -20,6 +20,7 @@ from cudabuild.graph.search import Search
 from cudabuild.host import Environment, run, search_path
 from cudabuild.nvcc import archs, arguments, find, hostcxx
 from cudabuild.nvcc.probe import Probe, ask, environment
+from cudabuild.nvcc.quoting import refuse
 from cudabuild.roots import Roots
 
 
@@ -55,6 +56,7 @@ def examine(
 ) -> Toolchain:
     """Find the tools and ask them what they are, unless the answers to this question are `remembered`. ToolchainError or ConfigError when they cannot do what is configured."""
     found = find.find(config.toolkit, env, crate_root=config.crate_root)
+    refuse("tool", found.nvcc, f"nvcc, from {found.origin}")
     host = hostcxx.choose(config.host_compiler, env, crate_root=config.crate_root, flags=config.flags)
     variables = {name: value for name in arguments.ENVIRONMENT if (value := env.get(name)) is not None}
     here = digest_text(repr((

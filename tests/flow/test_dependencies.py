@@ -381,3 +381,18 @@ def test_moment_that_the_compiler_is_told_to_pretend_is_part_of_the_key(prover: 
     for moment in ("1700000000", "1800000000"):
         prover.build(env={"SOURCE_DATE_EPOCH": moment})
         assert moment in prover.archive_text()
+
+
+@pytest.mark.parametrize("named", ["kernels/two", "{crate}/kernels/two", "kernels/link"])
+def test_folder_that_is_a_system_folder_too_is_searched_in_the_later_place(prover: Workspace, named: str) -> None:
+    """gcc leaves its -I out, so what is in another -I folder comes first."""
+    prover.write("kernels/two/pick.cuh", "int from_two;\n")
+    prover.symlink("kernels/link", "two")
+    prover.path("kernels/other").mkdir()
+    prover.write("kernels/hash.cu", "#include <pick.cuh>\n")
+    prover.config(include=["kernels/two", "kernels/other", "kernels/include"], system_include=[named.format(crate=prover.crate)])
+    prover.build()
+    assert "from_two" in prover.archive_text()
+    prover.write("kernels/other/pick.cuh", "int from_other;\n")
+    assert prover.build().compiled == ["kernels/hash.cu"]
+    assert "from_other" in prover.archive_text()

@@ -247,3 +247,36 @@ def test_native_without_a_gpu_is_never_silent(prover: Workspace, way: str) -> No
         assert [text for text in report.values("warning") if "native" in text]
     else:
         assert "native" in report.error
+
+
+EVIL = "$(touch PWNED)"
+
+
+@pytest.mark.parametrize("way", ["--host-compiler", "NVCC_CCBIN", "CXX", "-ccbin", "NVCC", "--toolkit", "wrapper"])
+def test_path_of_a_tool_is_never_run_as_a_command(prover: Workspace, way: str) -> None:
+    """nvcc puts it into commands for sh."""
+    compiler = str(install_host_compiler(prover.root / EVIL / "g++"))
+    toolkit = FakeToolkit(prover.root / EVIL / "cuda")
+    wrapper = install_wrapper(prover.root / "usr/bin/nvcc", prover.toolkit.nvcc)
+    wrapper.write_text(f"#!/bin/sh\nexec '{toolkit.nvcc}' \"$@\"\n")
+    arguments: dict[str, list[str]] = {"--host-compiler": [way, compiler], "--toolkit": [way, str(toolkit.root)]}
+    env: dict[str, Changes] = {
+        "NVCC_CCBIN": {way: compiler.replace(EVIL, "`touch PWNED`")}, "CXX": {way: compiler}, "NVCC": {way: str(toolkit.nvcc)},
+        "-ccbin": {"NVCC_APPEND_FLAGS": f"-ccbin='{compiler}'"}, "wrapper": {"NVCC": str(wrapper)},
+    }  # fmt: skip
+    report = prover.build(*arguments.get(way, []), env=env.get(way), expect=2)
+    assert "PWNED" in report.error and "shell" in report.error
+    assert not list(prover.root.rglob("PWNED"))
+    assert prover.nvcc_calls() == []
+
+
+def test_host_compiler_script_that_adds_something_else_today_is_noticed(prover: Workspace) -> None:
+    """Its bytes are the same ones."""
+    script = prover.root / "script/g++"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {prover.root}/host/gcc $ADDED "$@"\n')
+    script.chmod(0o755)
+    prover.config(host_compiler=str(script))
+    prover.build(env={"ADDED": "-DMODE=1"})
+    assert prover.build(env={"ADDED": "-DMODE=1"}).compiled == []
+    assert len(prover.build(env={"ADDED": "-DMODE=2"}).compiled) == 3

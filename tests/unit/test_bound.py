@@ -28,7 +28,9 @@ def bound(unit: Unit = UNIT, environment: dict[str, str] | None = None, **settin
     [
         {}, {"include": ("kernels/include", "/ws/prover/inc")}, {"system_include": ("kernels/include",)}, {"opt": 0},
         {"define": ("A=g", "G", "LINEINFO")}, {"host_flags": ("-Wall", "-fopenmp")}, {"include": ("/ws/prover-two/inc",)},
-        {"flags": ("--use_fast_math", "-Xptxas=-v")}, {"include": ("/opt/cuda/include",)}, {"flags": ("-I/opt/cuda/bin/../include",)},
+        {"flags": ("--use_fast_math", "-Xptxas=-v")}, {"environment": {"NVCC_APPEND_FLAGS": "-gencode arch=compute_90,code=sm_90"}},
+        {"environment": {"NVCC_APPEND_FLAGS": "--generate-code=arch=compute_90,code=sm_90 --gpu-code=sm_90"}},
+        {"include": ("/opt/cuda/include",)}, {"flags": ("-I/opt/cuda/bin/../include",)},
     ],
     ids=str,
 )  # fmt: skip
@@ -43,7 +45,9 @@ def test_ordinary_object_is_good_everywhere(settings: dict[str, Any]) -> None:
         {"flags": ("--device-debug",)}, {"flags": ("-g",)}, {"host_flags": ("-g",)}, {"host_flags": ("-ggdb3",)}, {"host_flags": ("-g1",)},
         {"flags": ("-Xcompiler=-Wall,-g",)}, {"flags": ("-Xcompiler", "-g")}, {"host_flags": ("--coverage",)},
         {"host_flags": ("-fprofile-generate",)}, {"environment": {"NVCC_APPEND_FLAGS": "-O2 -lineinfo"}},
-        {"environment": {"NVCC_PREPEND_FLAGS": "-Xcompiler -Wall,-g"}},
+        {"environment": {"NVCC_PREPEND_FLAGS": "-Xcompiler -Wall,-g"}}, {"flags": ("-Xcompiler=-g",)}, {"flags": ("-Xptxas=-g",)},
+        {"host_flags": ("-gdwarf-4",)}, {"host_flags": ("-gsplit-dwarf",)}, {"host_flags": ("-gz=zlib",)},
+        {"flags": ("--compiler-options=-Wall,-ggdb3",)}, {"environment": {"NVCC_APPEND_FLAGS": "-Xcompiler='-O1 -gdwarf-4'"}},
     ],
     ids=str,
 )  # fmt: skip

@@ -220,3 +220,37 @@ def test_nvccs_variables_are_announced_when_checked() -> None:
     env = Environment({})
     reserved.check(BuildConfig(name="x", crate_root="/c", config_file="/c/x.toml", sources=(), arch=()), env)
     assert env.names_read == set(reserved.VARIABLES)
+
+
+UNSEEN = [
+    "-specs=x.specs", "--specs=x", "-Bdir", "-B", "-fplugin=p.so", "-fprofile-use", "-fprofile-use=x.gcda", "-fauto-profile=x",
+    "-fbranch-probabilities", "-wrapper", "--include-directory=x", "--include-directory-after=x", "-iprefix", "-iwithprefixbefore", "-I-",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", UNSEEN)
+def test_host_flags_that_bring_in_what_nobody_reports_are_refused(flag: str) -> None:
+    for host_flags in ([flag], [f"-Wp,-DX,{flag}"]):
+        with pytest.raises(ConfigError, match="cannot see"):
+            reserved.refuse_host_flags(host_flags, "host-flags")
+    for flags in ([f"-Xcompiler=-Wall,{flag}"], ["-Xcompiler", flag], ["--compiler-options", f"-Wall {flag}"], [flag]):
+        with pytest.raises(ConfigError, match="cannot see"):
+            reserved.refuse_flags(flags, "flags")
+    with pytest.raises(ConfigError, match="NVCC_PREPEND_FLAGS.*cannot see"):
+        reserved.refuse_variable("NVCC_PREPEND_FLAGS", f"-lineinfo -Xcompiler '-O2,{flag}'")
+
+
+def test_flags_for_the_linker_and_macros_are_no_host_flags() -> None:
+    reserved.refuse_flags(["-Xlinker", "-Bstatic", "-Xlinker=-Bstatic", "-D", "-B", "-Xcompiler=--sysroot=/x"], "flags")
+    reserved.refuse_host_flags(["-Wl,-Bstatic", "--sysroot=/x", "-include", "x.h"], "host-flags")
+
+
+@pytest.mark.parametrize("path", ["/a/$(b)/g++", "/a`b`/g++", '/a"/g++', "/a\\b/g++", "/a\n/g++", "/a/g++;id", "/a/g++ x"])
+def test_a_host_compiler_that_the_shell_would_act_on_is_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match="host-compiler"):
+        quoting.refuse_program(path, "host-compiler")
+
+
+@pytest.mark.parametrize("path", ["/a b/it's; (1)/g++-13", "/usr/bin/x86_64-linux-gnu-g++", "/opt/clang++"])
+def test_other_host_compilers_pass(path: str) -> None:
+    quoting.refuse_program(path, "host-compiler")
