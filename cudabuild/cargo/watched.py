@@ -31,7 +31,10 @@ def files(config: BuildConfig, units: Sequence[Unit], toolchain: Toolchain | Non
     if toolchain is None:
         return found
     found.update(toolchain.paths)
-    read = {name for entry in made for name, _ in entry.reading.files}
+    read: set[str] = set()
+    for entry in made:
+        read.update(name for name, _ in entry.reading.files)
+        read.update(entry.reading.present)
     found.update(toolchain.search.outside(map(roots.real, read)))
     return found
 
@@ -40,25 +43,69 @@ def folders(config: BuildConfig, toolchain: Toolchain | None, made: Iterable[Mad
     """Where a new file could match a glob, or be found before a header that was read; and the toolkit's headers as a whole
     (1,900 files in one folder add 6 ms to a cargo build with nothing to do, 1,500 lines would add more)."""
     found = set(glob_folders(config))
+    found.update(above for above in _missing_includes(config, roots).values() if _is_part(above, roots))
     if toolchain is None:
         return found
-    search, root = toolchain.search, os.path.normpath(toolchain.root)
-    found.update(folder for folder in map(os.path.normpath, search.builtin) if toolchain.root and within(folder, root))
-    missing_folders = {folder for folder in search.folders if not os.path.isdir(folder)}
-    absent = {name for entry in made for name in entry.reading.absent}
-    for path in search.outside(map(roots.real, absent)):
-        # A search folder that does not exist could be anywhere, and all of its parent is too much to watch. So is what is
-        # installed on the machine: cargo would walk through it at every build.
-        if path not in missing_folders and not within(path, _INSTALLED):
-            found.add(os.path.dirname(path))
+    root = os.path.normpath(toolchain.root)
+    builtin = map(os.path.normpath, toolchain.search.builtin)
+    found.update(folder for folder in builtin if toolchain.root and within(folder, root))
+    return found | _shadowing(toolchain, made, roots)
+
+
+def blind_spots(
+    config: BuildConfig, toolchain: Toolchain | None, made: Iterable[Made], roots: Roots, own: Sequence[str]
+) -> list[str]:
+    """Warnings for new files and folders that could matter and that cargo cannot be told to see."""
+    globs = [folder for folder in glob_folders(config) if os.path.isdir(folder) and not is_watchable(folder, own)]
+    found = [
+        f"cargo will not see a new file that matches `sources` in {folder}: that folder also holds what changes at every build "
+        "or commit; keep the sources in a folder of their own"
+        for folder in globs
+    ]
+    found += [
+        f"cargo will not see the include folder {folder} appear: it does not exist, and neither does a folder around it that "
+        "cargo could watch; make it, or leave it out"
+        for folder, above in _missing_includes(config, roots).items()
+        if not (_is_part(above, roots) and is_watchable(above, own))
+    ]
+    shadowing = _shadowing(toolchain, made, roots) if toolchain is not None else set()
+    blind = [
+        folder for folder in sorted(shadowing.difference(globs))
+        if os.path.isdir(folder) and not is_watchable(folder, own) and not any(within(folder, path) for path in own)
+    ]  # fmt: skip
+    if blind:
+        found.append(
+            f"cargo will not see a new header in {', '.join(blind)} that comes before one in another folder: what changes at "
+            "every build or commit is there too; keep sources and headers in folders of their own"
+        )
     return found
 
 
-def blind_globs(config: BuildConfig, own: Sequence[str]) -> list[str]:
-    """Warnings for the globs whose new files cargo cannot be told to see."""
-    return [
-        f"cargo will not see a new file that matches `sources` in {folder}: that folder also holds what changes at every build "
-        "or commit; keep the sources in a folder of their own"
-        for folder in glob_folders(config)
-        if os.path.isdir(folder) and not is_watchable(folder, own)
-    ]
+def _missing_includes(config: BuildConfig, roots: Roots) -> dict[str, str]:
+    """The configured include folders that do not exist, and the nearest folder above each that does: there one would appear."""
+    found = {}
+    for folder in map(roots.absolute, (*config.include, *config.system_include)):
+        if not os.path.isdir(folder) and not within(folder, roots.out):
+            above = os.path.dirname(os.path.normpath(folder))
+            while not os.path.isdir(above):
+                above = os.path.dirname(above)
+            found[folder] = above
+    return found
+
+
+def _is_part(folder: str, roots: Roots) -> bool:
+    """Whether a folder is a part of the crate: the whole of it is too much to watch."""
+    return folder != roots.crate and within(folder, roots.crate)
+
+
+def _shadowing(toolchain: Toolchain, made: Iterable[Made], roots: Roots) -> set[str]:
+    """The folders where a new header would be found before one that was read."""
+    search = toolchain.search
+    missing_folders = {folder for folder in search.folders if not os.path.isdir(folder)}
+    absent = {name for entry in made for name in entry.reading.absent}
+    # A search folder that does not exist could be anywhere, and all of its parent is too much to watch; see _missing_includes
+    # for those that the user named. What is installed on the machine is too much as well: cargo would walk through all of it.
+    return {
+        os.path.dirname(path) for path in search.outside(map(roots.real, absent))
+        if path not in missing_folders and not within(path, _INSTALLED)
+    }  # fmt: skip

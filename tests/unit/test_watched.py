@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import cudabuild
@@ -80,6 +81,10 @@ class Crate:
         root = str(self.root)
         return {line.value.removeprefix(root).lstrip("/") or "." for line in lines if line.value.startswith(root)}
 
+    def warnings(self, config: BuildConfig, *absent: str) -> list[str]:
+        made = [self.made(absent=absent)]
+        return watched.blind_spots(config, self.toolchain(*config.include), made, self.roots, [self.roots.out])
+
 
 @pytest.fixture
 def crate(tmp_path: Path) -> Crate:
@@ -130,8 +135,45 @@ def test_folder_of_a_pattern_is_watched_although_the_crates_own_folder_cannot_be
     assert crate.folders("@crate/f.cuh", sources=("kernels/*.cu",), include=(".", "kernels/include")) == {"kernels"}
 
 
-def test_missing_search_folder_does_not_make_its_parent_watched(crate: Crate) -> None:
+def test_missing_search_folder_that_nobody_configured_does_not_make_its_parent_watched(crate: Crate) -> None:
     assert crate.folders("@crate/kernels/no", "@crate/kernels/no", include=("kernels/no",)) == set()
+
+
+@pytest.mark.parametrize("field", ["include", "system_include"])
+def test_missing_include_folder_is_watched_from_above(crate: Crate, field: str) -> None:
+    config = msgspec.structs.replace(crate.config("kernels/a.cu"), **{field: ("kernels/new/deep",)})
+    assert watched.folders(config, None, [], crate.roots) == {f"{crate.root}/kernels"}
+    assert crate.warnings(config) == []
+
+
+@pytest.mark.parametrize("folder", ["new", "/nowhere/include"])
+def test_missing_include_folder_that_cargo_cannot_see_appear_is_told(crate: Crate, folder: str) -> None:
+    config = msgspec.structs.replace(crate.config("kernels/a.cu"), include=(folder,))
+    assert watched.folders(config, None, [], crate.roots) == set()
+    [warning] = crate.warnings(config)
+    assert folder in warning
+
+
+def test_missing_include_folder_in_the_output_folder_is_no_ones_business(crate: Crate) -> None:
+    config = msgspec.structs.replace(crate.config("kernels/a.cu"), include=("target/out/gen",))
+    assert watched.folders(config, None, [], crate.roots) == set()
+    assert crate.warnings(config) == []
+
+
+def test_folder_where_cargo_cannot_see_a_shadowing_header_is_told_once(crate: Crate) -> None:
+    """Sources beside target/."""
+    config = crate.config("a.cu")
+    [warning] = crate.warnings(config, "@crate/f.cuh", "@crate/g.cuh", "@out/g.cuh")
+    assert str(crate.root) in warning and crate.roots.out not in warning
+    assert crate.warnings(config, "@crate/kernels/f.cuh") == []
+
+
+def test_header_that_has_include_found_is_watched(crate: Crate) -> None:
+    made = crate.made()
+    made = msgspec.structs.replace(made, reading=msgspec.structs.replace(made.reading, present=("@crate/opt.h", "@cuda/include/o.h")))
+    found = watched.files(crate.config("kernels/a.cu"), crate.units, crate.toolchain(), [made], crate.roots)
+    assert f"{crate.root}/opt.h" in found
+    assert not any(path.endswith("/o.h") for path in found)
 
 
 def test_folders_of_the_tools_are_not_watched_for_a_missing_header(crate: Crate) -> None:
@@ -152,6 +194,6 @@ def test_nothing_that_a_build_writes_is_watched(crate: Crate) -> None:
 def test_glob_in_a_folder_that_cargo_cannot_watch_is_told(tmp_path: Path) -> None:
     crate = Crate(tmp_path)
     own = [str(crate.root / "target/out")]
-    [warning] = watched.blind_globs(crate.config("*.cu"), own)
+    [warning] = watched.blind_spots(crate.config("*.cu"), None, [], crate.roots, own)
     assert str(crate.root) in warning
-    assert watched.blind_globs(crate.config("kernels/*.cu"), own) == []
+    assert watched.blind_spots(crate.config("kernels/*.cu"), None, [], crate.roots, own) == []
