@@ -12,29 +12,40 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from cudabuild import __version__
+from cudabuild import __version__, streams
 from cudabuild.errors import CudabuildError
-from cudabuild.host import Environment
+from cudabuild.host import Environment, end_in_order
 
 
 def main(argv: Sequence[str], env: Environment) -> int:
     """Run one command; the exit code."""
-    arguments = _parser().parse_args(argv)
     try:
-        code: int = arguments.run(arguments, env)
+        return _command(argv, env)
     except CudabuildError as error:
         print(f"cudabuild: error: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.give_up_stdout()
         return 141
+
+
+def _command(argv: Sequence[str], env: Environment) -> int:
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit:  # after --help and --version too
+        sys.stdout.flush()
+        raise
+    code: int = arguments.run(arguments, env)
+    sys.stdout.flush()
     return code
 
 
 def run() -> None:
     """The `cudabuild` program."""
+    streams.prepare()
+    end_in_order()
     sys.exit(main(sys.argv[1:], Environment(os.environ)))
 
 

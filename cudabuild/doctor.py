@@ -18,7 +18,7 @@ import msgspec
 
 from cudabuild.checks import crate, environment, gpu, toolkit, tools
 from cudabuild.checks.finding import Finding, Seen, Severity
-from cudabuild.errors import ConfigError, CudabuildError, ToolchainError
+from cudabuild.errors import ConfigError, CudabuildError, Interrupted, ToolchainError
 from cudabuild.host import Environment
 from cudabuild.report import findings as report
 
@@ -104,6 +104,8 @@ def _guarded(check: Check, seen: Seen) -> Iterator[Finding]:
     """What the check says, and what stopped it."""
     try:
         yield from check.look(seen)
+    except Interrupted:
+        raise
     except CudabuildError as error:
         yield Finding(check.id, check.broken, check.subject, "", error.message, error.hint)
     except OSError as error:

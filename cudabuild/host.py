@@ -6,9 +6,11 @@ import errno
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
+from types import FrameType
 from typing import TYPE_CHECKING
 
-from cudabuild.errors import ConfigError
+from cudabuild.errors import ConfigError, Interrupted
 from cudabuild.files import is_utf8
 
 if TYPE_CHECKING:
@@ -53,26 +55,38 @@ class Environment:
         return {name: value for name, value in self._variables.items() if name not in SIDE_FILES}
 
 
+def end_in_order() -> None:
+    """Let a signal that ends this process raise Interrupted, so that what is being waited for ends too; a second one ends us at
+    once. SIGINT is Python's KeyboardInterrupt already; what we were started to ignore stays ignored."""
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise Interrupted(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, interrupt)
+
+
 def run(
     argv: list[str], *, env: Mapping[str, str], cwd: str | None = None, timeout: float | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a short tool to its end and capture what it prints; OSError when it cannot be started.
 
-    One that takes longer than `timeout` seconds is killed with all that it started: TimeoutError, an OSError too.
+    One that takes longer than `timeout` seconds is killed with all that it started: TimeoutError, an OSError too. So is one
+    that is waited for when a signal ends us.
     """
     import subprocess  # 20 ms that a build with nothing to do does not pay
 
     with subprocess.Popen(
         argv, env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, errors="surrogateescape", start_new_session=timeout is not None,
+        text=True, errors="surrogateescape", start_new_session=True,
     ) as process:  # fmt: skip
         try:
             stdout, stderr = process.communicate(timeout=timeout)
         except BaseException as error:
-            if timeout is None:
-                process.kill()
-            else:
-                # A script that is killed alone leaves its children behind, and they hold the pipes open.
+            # A script that is killed alone leaves its children behind, and they hold the pipes open.
+            with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise TimeoutError(errno.ETIMEDOUT, f"gave no answer in {timeout:g} s", argv[0]) from None

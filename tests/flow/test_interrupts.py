@@ -93,3 +93,20 @@ def test_killed_build_is_not_waited_for(prover: Workspace) -> None:
     for pid in orphans:
         if alive(pid):
             os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_signal_ends_the_tool_that_is_asked_and_what_it_started(prover: Workspace, number: signal.Signals, code: int) -> None:
+    """Not only compiles take long: a toolkit on a network drive may answer late."""
+    pids = prover.root / "pids"
+    nvcc = prover.root / "slow/nvcc"
+    nvcc.parent.mkdir()
+    nvcc.write_text(f'#!/bin/sh\nsleep 60 &\necho $$ $! >{pids}.new; mv {pids}.new {pids}; wait\n')
+    nvcc.chmod(0o755)
+    run = prover.start(env={"NVCC": str(nvcc)})
+    prover.wait_for(pids.exists)
+    run.send_signal(number)
+    _, stderr = run.communicate(timeout=10)
+    assert run.returncode == code, stderr
+    assert "Traceback" not in stderr
+    prover.wait_for(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()), seconds=2)

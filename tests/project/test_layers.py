@@ -17,7 +17,7 @@ PACKAGE = Path(cudabuild.__file__).parent
 
 LAYERS = (
     "cudabuild",
-    "errors", "files", "host", "elf", "locks", "roots",
+    "errors", "files", "host", "streams", "elf", "locks", "roots",
     "config", "graph", "nvcc", "cache", "ninja",
     "outdir", "archive", "compile",
     "cargo",
