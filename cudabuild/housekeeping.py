@@ -14,6 +14,7 @@ from cudabuild.cache.eviction import Stored
 from cudabuild.cache.shared import default_folder
 from cudabuild.cache.store import CacheError, Store, open_store
 from cudabuild.config.fields import size_in_bytes
+from cudabuild.config.interpolate import expand
 from cudabuild.config.manifest import Table, read_toml
 from cudabuild.config.schema import DEFAULT_SIZE
 from cudabuild.errors import ConfigError
@@ -42,14 +43,14 @@ class Place(msgspec.Struct, frozen=True):
 def place(env: Environment, cwd: str) -> Place:
     """The folder: CUDABUILD_CACHE_DIR, the `cache.dir` of the crate around `cwd`, else the user's. The limit: the crate's, else
     the default."""
-    crate, table = _crate_around(os.path.abspath(cwd))
+    crate, table = _crate_around(os.path.abspath(os.path.join(cwd, env.peek("CARGO_MANIFEST_DIR") or "")))
     named, size = table.get("dir"), table.get("size")
     limit = size_in_bytes(size) if isinstance(size, str) else None
     variable = env.get("CUDABUILD_CACHE_DIR")
     if variable:
         folder = os.path.abspath(os.path.join(cwd, variable))
     elif isinstance(named, str):
-        folder = os.path.join(crate, named)
+        folder = os.path.join(crate, expand(named, env, f"{crate}: cache.dir"))
     else:
         default = default_folder(env)
         if default is None:

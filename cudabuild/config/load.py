@@ -177,7 +177,7 @@ def _apply_variables(merged: dict[str, fields.Value], env: Environment) -> None:
             )
         merged["cache.mode"] = mode
     if folder := env.get("CUDABUILD_CACHE_DIR"):
-        merged["cache.dir"] = folder
+        merged["cache.dir"] = os.path.abspath(folder)
 
 
 def _apply_overrides(merged: dict[str, fields.Value], overrides: Overrides) -> None:

@@ -173,6 +173,7 @@ def test_path_is_where_a_build_keeps_its_objects(prover: Workspace) -> None:
         ({}, {"HOME": str(home), "XDG_CACHE_HOME": "relative"}, home / ".cache/cudabuild"),
         ({"cache": {"dir": "../shared"}}, {"HOME": str(home)}, prover.root / "shared"),
         ({"cache": {"dir": "../shared"}}, {"CUDABUILD_CACHE_DIR": str(home / "named")}, home / "named"),
+        ({"cache": {"dir": "${BASE}/shared"}}, {"HOME": str(home), "BASE": str(home / "base")}, home / "base/shared"),
     ]:
         prover.config(**{"cache": None, **settings})
         assert os.path.normpath(path_of(prover, **env)) == str(expected)
@@ -182,6 +183,22 @@ def test_path_is_where_a_build_keeps_its_objects(prover: Workspace) -> None:
         shutil.rmtree(expected)
         shutil.rmtree(prover.out)
         prover.out.mkdir()
+
+
+def test_relative_folder_in_the_variable_starts_at_the_current_folder(prover: Workspace) -> None:
+    """As every tool understands a path that its user typed."""
+    for cwd in (prover.crate, prover.crate / "kernels"):
+        env = {"CUDABUILD_CACHE": None, "CUDABUILD_CACHE_DIR": "near"}
+        prover.build(env=env, cwd=cwd)
+        assert len(stored.entries(cwd / "near")) == 3
+        assert path_of(prover, cwd=cwd, CUDABUILD_CACHE_DIR="near") == str(cwd / "near")
+        shutil.rmtree(prover.out)
+
+
+def test_variable_that_is_not_set_is_told_as_a_build_tells_it(prover: Workspace) -> None:
+    prover.config(cache={"dir": "${BASE}/shared"})
+    done = run(prover, "cache", "path", expect=2)
+    assert "BASE is not set" in done.stderr
 
 
 def test_without_a_home_the_cure_is_told(prover: Workspace) -> None:
