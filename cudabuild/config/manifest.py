@@ -60,6 +60,8 @@ def read_toml(path: str, cure: str) -> Table | None:
         raise ConfigError(f"{path}, line {line}: not UTF-8", "save the file as UTF-8") from error
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}", cure) from error
+    except RecursionError:
+        raise ConfigError(f"{path}: its arrays or tables are nested too deeply to be read", cure) from None
 
 
 def _features(document: Table) -> frozenset[str]:

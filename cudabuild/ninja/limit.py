@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import msgspec
 
@@ -21,5 +22,5 @@ class Limit(msgspec.Struct, frozen=True):
 def job_limit(configured: int | None, env: Environment) -> Limit:
     """Cargo's job limit by its jobserver, else by NUM_JOBS, else one job a processor; never more than what is configured."""
     from_cargo = env.peek("NUM_JOBS") or ""
-    jobs = int(from_cargo) if from_cargo.isdigit() and int(from_cargo) > 0 else len(os.sched_getaffinity(0))
+    jobs = int(from_cargo) if re.fullmatch("[1-9][0-9]{0,8}", from_cargo) else len(os.sched_getaffinity(0))
     return Limit(min(jobs, configured) if configured and from_cargo else configured or jobs, configured, find(env))

@@ -384,3 +384,7 @@ def test_bad_options_are_named(crate: Crate, overrides: Overrides, option: str) 
     with pytest.raises(ConfigError) as caught:
         crate.load(overrides)
     assert checked(caught.value).message.startswith(option)
+
+
+def test_file_that_is_nested_too_deeply_is_explained(crate: Crate) -> None:
+    assert "too deeply" in crate.error("x = " + "[" * 5000 + "]" * 5000 + "\n").message

@@ -23,6 +23,8 @@ from cudabuild.ninja.limit import job_limit
         (None, "", None),
         (None, "many", None),
         (None, "-3", None),
+        (None, "²", None),
+        (None, "9" * 5000, None),
     ],
 )
 def test_smallest_of_the_limits_holds(configured: int | None, from_cargo: str | None, jobs: int | None) -> None:
