@@ -56,7 +56,6 @@ def examine(
 ) -> Toolchain:
     """Find the tools and ask them what they are, unless the answers to this question are `remembered`. ToolchainError or ConfigError when they cannot do what is configured."""
     found = find.find(config.toolkit, env, crate_root=config.crate_root)
-    refuse("tool", found.nvcc, f"nvcc, from {found.origin}")
     host = hostcxx.choose(config.host_compiler, env, crate_root=config.crate_root, flags=config.flags)
     variables = {name: value for name in arguments.ENVIRONMENT if (value := env.get(name)) is not None}
     here = digest_text(repr((
@@ -90,7 +89,9 @@ def examine(
 
 
 def version_and_archs(nvcc: str, env: Environment, timeout: float | None = None) -> tuple[str, tuple[str, ...]]:
-    """nvcc's version (13.0.88) and the numbers of the architectures that it can build for."""
+    """nvcc's version (13.0.88) and the numbers of the architectures that it can build for. ConfigError when it stands where
+    it would make commands that sh acts on; this is the first question that any nvcc is asked."""
+    refuse("tool", nvcc, "nvcc's path")
     version = re.search(r"\bV(\d+(?:\.\d+)+)", _output([nvcc, "--version"], env, timeout))
     if version is None:
         raise ToolchainError(f"{nvcc} does not say its version as nvcc does", "set `toolkit` or NVCC to a CUDA toolkit's nvcc")

@@ -135,6 +135,15 @@ def test_cuda_home_that_leads_nowhere_is_an_error_with_the_cure(machine: Machine
     assert "unset it" in error.cure
 
 
+def test_nvcc_whose_path_would_be_run_as_a_command_is_not_asked(machine: Machine) -> None:
+    other = FakeToolkit(machine.root / "$(touch PWNED)/cuda")
+    machine.variables |= {"CUDA_HOME": str(other.root), "FAKE_NVCC_LOG": str(machine.root / "nvcc.log")}
+    problems = [finding.problem for finding in machine.findings()]
+    assert [problem for problem in problems if "PWNED" in problem and "shell" in problem], problems
+    assert not list(machine.root.rglob("PWNED"))
+    assert not (machine.root / "nvcc.log").exists()
+
+
 def test_another_nvcc_is_listed_with_why_it_is_not_used_and_a_disagreement_is_a_warning(machine: Machine) -> None:
     other = FakeToolkit(machine.root / "cuda-12.4", "12.4.131")
     machine.variables["PATH"] = f"{other.root}/bin:{machine.variables['PATH']}"
