@@ -96,7 +96,7 @@ def _bring_up_to_date(
     record = known.record = _load(out, known.roots)
     shared = SharedCache(config, env, serve=not out.rebuild_asked)
     known.warnings = shared.warnings
-    digests = Digests({**shared.digests(), **record.digests})
+    digests = Digests(record.digests or shared.digests())
     toolchain = known.toolchain = examine(
         config, env, known.roots, digests, lambda question: [*record.probes, *shared.probes(question)]
     )

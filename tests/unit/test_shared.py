@@ -154,7 +154,8 @@ def half(data: bytes) -> bytes:
 
 
 def flipped(data: bytes) -> bytes:
-    return data[:-50] + bytes([data[-50] ^ 1]) + data[-49:]
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
 def empty(data: bytes) -> bytes:
