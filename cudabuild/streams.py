@@ -14,12 +14,21 @@ class OutputLost(CudabuildError):
     """What a command has to say cannot be written; what it did stays done."""
 
 
-class _Stdout(io.FileIO):
+class _Stdout(io.RawIOBase):
     """Python would show its traceback for a full disk, and once more when it ends."""
+
+    def fileno(self) -> int:
+        return 1
+
+    def isatty(self) -> bool:
+        return os.isatty(1)
+
+    def writable(self) -> bool:
+        return True
 
     def write(self, data: Any, /) -> int:
         try:
-            return super().write(data)
+            return os.write(1, data)
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -39,7 +48,7 @@ def prepare() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until we end)
     before = sys.stdout
     sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(_Stdout(1, "w", closefd=False)), encoding=before.encoding if before else "utf-8",
+        io.BufferedWriter(_Stdout()), encoding=before.encoding if before else "utf-8",
         errors=before.errors if before else "strict", line_buffering=os.isatty(1),
     )  # fmt: skip
 
