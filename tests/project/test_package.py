@@ -28,7 +28,6 @@ def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> s
 
 def build(kind: str, checkout: Path, folder: Path) -> Path:
     """What pip does for `pip wheel` and `pip install -e`, less the download of the build backend."""
-    pytest.importorskip("scikit_build_core")
     run(sys.executable, "-c", f"import scikit_build_core.build as b; b.build_{kind}({str(folder)!r})", cwd=checkout)
     (built,) = folder.iterdir()
     return built
