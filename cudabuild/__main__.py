@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
 def _build_command(parser: argparse.ArgumentParser) -> None:
     place = parser.add_argument_group("where")
     place.add_argument("--manifest-dir", metavar="DIR", help="the crate (default: cargo's, else the nearest one upwards)")
-    place.add_argument("--out", metavar="DIR", help="output folder (default: OUT_DIR, else <target>/cudabuild/<crate>)")
+    place.add_argument("--out", metavar="DIR", help="output folder (default: OUT_DIR, else <target>/cudabuild/<crate>-<hash>)")
     adds = parser.add_argument_group("added to the configuration (write values that begin with - as --flag=-lineinfo)")
     for name, what in (
         ("source", "GLOB"), ("include", "DIR"), ("system-include", "DIR"), ("define", "NAME[=VALUE]"), ("arch", "ARCH"),

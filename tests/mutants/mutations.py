@@ -71,7 +71,7 @@ MUTATIONS = (
     ),
     Mutation(
         "present paths are not looked at", "cache/reading.py",
-        'found += [KeyChange("present", name) for name in reading.present if not disk.exists(real(name))]', "pass",
+        'found += [KeyChange("present", name) for name in reading.present if not disk.holds(real(name))]', "pass",
         (f"{DECIDES}[present: header that was there]",),
     ),
     Mutation(
