@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+# A shell that runs the tests in the background has SIGINT ignored, nohup SIGHUP, and both are inherited by what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 from toolkit import FakeToolkit
 from workspace import Workspace
