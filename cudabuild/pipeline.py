@@ -44,6 +44,7 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 
     report: BuildReport
     directives: tuple[Directive, ...]
+    """None for a build by hand."""
     error: CudabuildError | None
 
 
@@ -80,7 +81,7 @@ def build(places: Places, overrides: Overrides, env: Environment, progress: Prog
     )  # fmt: skip
     if not isinstance(error, NotOurs):
         out.keep_report(schema.encode(report))
-    return Build(report=report, directives=_directives(known, report, env), error=error)
+    return Build(report=report, directives=_directives(known, report, env) if places.cargo else (), error=error)
 
 
 def _bring_up_to_date(
